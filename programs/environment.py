@@ -1,0 +1,142 @@
+"""Makes `.venv`, or repairs it, or finds it complete and does nothing.
+
+`make` runs this before everything else, with the Python that the user has, so it
+needs no other package. Versions come from `requirements.txt`, already resolved:
+pip by itself cannot resolve what TFF 0.87 asks for.
+
+  python3.11 programs/environment.py [--gpu]
+"""
+
+import argparse
+import csv
+import fcntl
+import hashlib
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+
+_ROOT = pathlib.Path(__file__).resolve().parent.parent
+_VENV = _ROOT / '.venv'
+_PYTHON = _VENV / 'bin' / 'python'
+_REQUIREMENTS = _ROOT / 'requirements.txt'
+# Holds the fingerprint of what was installed, once all of it has been.
+_STAMP = _VENV / 'complete'
+
+
+def main():
+  """Leaves a complete `.venv` behind, or one sentence that says why not."""
+  parser = argparse.ArgumentParser(description='Makes or repairs .venv.')
+  parser.add_argument(
+    '--gpu', action='store_true', help='also install the CUDA libraries'
+  )
+  arguments = parser.parse_args()
+  _check_machine()
+  # Two calls at the same time: the second waits, and finds all done.
+  with open(_REQUIREMENTS) as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    if not _is_complete():
+      _install()
+    if arguments.gpu:
+      _pip_install(_gpu_requirements(), 'CUDA libraries')
+
+
+def _check_machine():
+  version = '.'.join(map(str, sys.version_info[:3]))
+  if sys.version_info[:2] != (3, 11):
+    sys.exit(
+      'Python 3.11 is needed, but {} is {}: name another with '
+      '`make PYTHON=/path/to/python3.11`.'.format(sys.executable, version)
+    )
+  if (sys.platform, platform.machine()) != ('linux', 'x86_64'):
+    sys.exit(
+      'Linux on x86-64 is needed, the only platform that TFF 0.87 is built '
+      'for, but this is {} on {}.'.format(sys.platform, platform.machine())
+    )
+
+
+def _fingerprint():
+  """Returns what `.venv` depends on: versions, Python, and where it lies."""
+  digest = hashlib.sha256()
+  for path in (_REQUIREMENTS, _ROOT / 'pyproject.toml'):
+    digest.update(path.read_bytes())
+  digest.update(repr((str(_ROOT), sys.version)).encode())
+  return digest.hexdigest()
+
+
+def _is_complete():
+  if not _STAMP.is_file() or _STAMP.read_text() != _fingerprint():
+    return False
+  runs = _PYTHON.exists() and not subprocess.run([_PYTHON, '-c', '']).returncode
+  return runs and not _first_broken_file()
+
+
+def _first_broken_file():
+  """Returns a file that is missing or not as long as its package says."""
+  (site_packages,) = (_VENV / 'lib').glob('python3.*/site-packages')
+  for record in site_packages.glob('*.dist-info/RECORD'):
+    with open(record, newline='') as lines:
+      for name, _, size in csv.reader(lines):
+        path = site_packages / name
+        try:
+          if size and path.stat().st_size != int(size):
+            return path
+        except OSError:
+          return path
+  return None
+
+
+def _install():
+  if _VENV.exists():
+    print('.venv is out of date or broken: making it anew.')
+    shutil.rmtree(_VENV)
+  made = subprocess.run(
+    [sys.executable, '-m', 'venv', _VENV], capture_output=True, text=True
+  )
+  if made.returncode:
+    sys.exit(
+      'The environment could not be made. On Debian and Ubuntu it needs '
+      '`apt install python3.11-venv`.\n' + (made.stdout + made.stderr).strip()
+    )
+  requirements = [
+    line
+    for line in _REQUIREMENTS.read_text().splitlines()
+    if line and not line.startswith('#')
+  ]
+  _pip_install(requirements, 'packages into .venv, once (about 3 GB)')
+  _pip('install', '--no-deps', '--no-build-isolation', '--editable', _ROOT)
+  _STAMP.write_text(_fingerprint())
+
+
+def _gpu_requirements():
+  import tomllib
+
+  with open(_ROOT / 'pyproject.toml', 'rb') as project:
+    return tomllib.load(project)['project']['optional-dependencies']['gpu']
+
+
+def _pip_install(requirements, what):
+  print('Installing {} {} ...'.format(len(requirements), what), flush=True)
+  _pip('install', '--no-deps', *requirements)
+
+
+def _pip(*arguments):
+  done = subprocess.run(
+    [_PYTHON, '-m', 'pip', '--disable-pip-version-check', '-q', *arguments],
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+  if done.returncode:
+    sys.exit(
+      'pip could not install what is needed (the first time takes a network, '
+      'and 4 GB of disk):\n' + done.stderr.strip()
+    )
+
+
+if __name__ == '__main__':
+  try:
+    main()
+  except KeyboardInterrupt:
+    print('\nInterrupted; the next call goes on.', file=sys.stderr)
+    sys.exit(130)
