@@ -1,0 +1,37 @@
+"""Local AMSGrad for TensorFlow Federated."""
+
+# First of all, because TensorFlow reads its log level when it is loaded.
+from tff_local_ams import _quiet  # noqa: F401
+
+# isort: split
+from tff_local_ams import aggregators
+from tff_local_ams import communication
+from tff_local_ams import optimizers
+from tff_local_ams import runtime
+from tff_local_ams import theory
+from tff_local_ams.local_amsgrad import build_local_amsgrad
+from tff_local_ams.local_sgd import build_local_sgd
+from tff_local_ams.silo_process import SiloProcess
+from tff_local_ams.silo_process import SiloProcessOutput
+from tff_local_ams.silo_process import SiloState
+from tff_local_ams.silos import build_silo_local_amsgrad
+from tff_local_ams.silos import build_silo_naive_amsgrad
+from tff_local_ams.variants import Denominator
+from tff_local_ams.variants import SynchronisingStep
+
+__all__ = [
+  'Denominator',
+  'SiloProcess',
+  'SiloProcessOutput',
+  'SiloState',
+  'SynchronisingStep',
+  'aggregators',
+  'build_local_amsgrad',
+  'build_local_sgd',
+  'build_silo_local_amsgrad',
+  'build_silo_naive_amsgrad',
+  'communication',
+  'optimizers',
+  'runtime',
+  'theory',
+]

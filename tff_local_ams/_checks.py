@@ -1,0 +1,62 @@
+"""Checks of the arguments that the builders and optimizers share.
+
+Each raises where the mistake is made, names the argument and shows the value.
+"""
+
+import math
+import numbers
+from typing import Any
+
+import tensorflow as tf
+
+
+def check_real(name: str, value: Any) -> None:
+  """Raises unless `value` is a finite real number."""
+  if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    raise TypeError(f'`{name}` must be a number, found {value!r}.')
+  if not math.isfinite(value):
+    raise ValueError(f'`{name}` must be finite, found {value!r}.')
+
+
+def check_nonnegative(name: str, value: Any) -> None:
+  """Raises unless `value` is a number in [0, inf)."""
+  check_real(name, value)
+  if value < 0:
+    raise ValueError(f'`{name}` must be nonnegative, found {value!r}.')
+
+
+def check_positive(name: str, value: Any) -> None:
+  """Raises unless `value` is a number in (0, inf)."""
+  check_real(name, value)
+  if value <= 0:
+    raise ValueError(f'`{name}` must be positive, found {value!r}.')
+
+
+def check_count(name: str, value: Any, *, at_least: int) -> None:
+  """Raises unless `value` is an integer no smaller than `at_least`."""
+  if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    raise TypeError(f'`{name}` must be an integer, found {value!r}.')
+  if value < at_least:
+    raise ValueError(f'`{name}` must be at least {at_least}, found {value!r}.')
+
+
+def check_instance(name: str, value: Any, kind: type) -> None:
+  """Raises unless `value` is an instance of `kind`."""
+  if not isinstance(value, kind):
+    raise TypeError(
+      f'`{name}` must be a `{kind.__name__}`, found {value!r} of type '
+      f'`{type(value).__name__}`.'
+    )
+
+
+def check_moment_hparams(beta_1: Any, beta_2: Any, epsilon: Any) -> None:
+  """Raises unless 0 <= `beta_1` < 1, 0 <= `beta_2` <= 1 and 0 < `epsilon`."""
+  if not tf.is_tensor(beta_1):
+    check_real('beta_1', beta_1)
+    if not 0 <= beta_1 < 1:
+      raise ValueError(f'`beta_1` must be in [0, 1), found {beta_1!r}.')
+  if not tf.is_tensor(beta_2):
+    check_real('beta_2', beta_2)
+    if not 0 <= beta_2 <= 1:
+      raise ValueError(f'`beta_2` must be in [0, 1], found {beta_2!r}.')
+  check_positive('epsilon', epsilon)

@@ -1,0 +1,206 @@
+"""What a client does in a round: k steps over its k batches.
+
+All algorithms of this package share it. They differ in the optimizer, in what
+its state starts from, and in what is taken from it at the end; a `LocalRule`
+says so.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_local_ams import aggregators
+from tff_local_ams import models
+
+
+class LocalRule(NamedTuple):
+  """An algorithm's part of the client work.
+
+  What is shared, uploaded and kept are `optimizers.Moments` or nothing, `()`,
+  and so may be each of the moments. Within a rule a moment is a flat tuple of
+  tensors, outside of it a structure like the trainable weights.
+
+  Attributes:
+    optimizer: The client's `tff.learning.optimizers.Optimizer`.
+    start: `(optimizer_state, shared, kept) -> optimizer_state`, the state
+      before the first batch, given what the server shares with all clients and
+      what this client has kept.
+    upload: `(optimizer_state) -> moments`, what goes to the server besides the
+      model delta.
+    keep: `(optimizer_state) -> kept`, what stays with the client.
+  """
+
+  optimizer: tff.learning.optimizers.Optimizer
+  start: Callable[[Any, Any, Any], Any]
+  upload: Callable[[Any], Any]
+  keep: Callable[[Any], Any]
+
+
+class Participation(NamedTuple):
+  """How many clients took part; on a client, one of the three is 1.
+
+  Attributes:
+    participating: The client's update counts.
+    without_data: The client had no batches, or no examples in them.
+    non_finite: The client's weights or moments were not finite.
+  """
+
+  participating: Any
+  without_data: Any
+  non_finite: Any
+
+
+class ClientOutput(NamedTuple):
+  """The result of a client's round.
+
+  Attributes:
+    upload: An `aggregators.Upload`.
+    weight: The weight of the upload in the mean, a float32 scalar; zero if the
+      client does not take part.
+    participation: A `Participation`.
+    kept: What the client keeps for its next round.
+    metrics: The unfinalized training metrics.
+  """
+
+  upload: aggregators.Upload
+  weight: Any
+  participation: Participation
+  kept: Any
+  metrics: Any
+
+
+class _Carry(NamedTuple):
+  """What goes from one local step to the next."""
+
+  trainable: tuple[Any, ...]
+  optimizer_state: Any
+  metrics: Any
+  num_examples: Any
+
+
+def build_client_update(
+  model: models.FederatedModel,
+  rule: LocalRule,
+  client_weighting: tff.learning.ClientWeighting,
+  loop_implementation: tff.learning.LoopImplementation,
+) -> Callable[..., ClientOutput]:
+  """Returns the client work, to be called once in a TensorFlow computation.
+
+  A client that cannot take part, for want of data or because its result is not
+  finite, returns what a client with no batches would: a delta of zero, the
+  moments it was given, the metrics of no example, and the weight zero.
+
+  Args:
+    model: The model to train.
+    rule: The algorithm's part of the client work.
+    client_weighting: Whether clients that take part count equally or by their
+      number of examples.
+    loop_implementation: How to go through the batches.
+
+  Returns:
+    A function `(weights, hparams, shared, kept, dataset) -> ClientOutput`.
+  """
+  local_model = model.build()
+  loop = _LOOPS[loop_implementation]
+
+  def initial_state(trainable, hparams, shared, kept):
+    specs = tf.nest.map_structure(tf.TensorSpec.from_tensor, trainable)
+    state = rule.optimizer.initialize(specs)
+    state = rule.optimizer.set_hparams(state, hparams)
+    return rule.start(state, _flatten(shared), _flatten(kept))
+
+  @tf.function
+  def client_update(weights, hparams, shared, kept, dataset):
+    def local_step(carry, batch):
+      result = local_model.gradient_fn(carry.trainable, carry.metrics, batch)
+      optimizer_state, trainable = rule.optimizer.next(
+        carry.optimizer_state, carry.trainable, result.gradients
+      )
+      return _Carry(
+        trainable,
+        optimizer_state,
+        result.metrics,
+        carry.num_examples + result.num_examples,
+      )
+
+    trainable = tuple(tf.nest.flatten(weights.trainable))
+    initial = _Carry(
+      trainable,
+      initial_state(trainable, hparams, shared, kept),
+      local_model.start(weights),
+      tf.constant(0, tf.int64),
+    )
+    final = loop(local_step, dataset, initial)
+
+    has_data = final.num_examples > 0
+    is_finite = _all_finite((final.trainable, final.optimizer_state))
+    takes_part = tf.logical_and(has_data, is_finite)
+    trained, optimizer_state = tf.cond(
+      takes_part,
+      lambda: (final.trainable, final.optimizer_state),
+      lambda: (initial.trainable, initial.optimizer_state),
+    )
+    delta = tuple(map(tf.subtract, initial.trainable, trained))
+    weight = (
+      tf.ones([])
+      if client_weighting is tff.learning.ClientWeighting.UNIFORM
+      else tf.cast(final.num_examples, tf.float32)
+    )
+    return ClientOutput(
+      upload=aggregators.Upload(
+        tf.nest.pack_sequence_as(weights.trainable, delta),
+        *_pack(rule.upload(optimizer_state), weights.trainable),
+      ),
+      weight=tf.where(takes_part, weight, tf.zeros([])),
+      participation=Participation(
+        participating=tf.cast(takes_part, tf.int32),
+        without_data=tf.cast(is_finite & ~has_data, tf.int32),
+        non_finite=tf.cast(~is_finite, tf.int32),
+      ),
+      kept=_pack(rule.keep(optimizer_state), weights.trainable),
+      metrics=local_model.report(final.metrics, takes_part),
+    )
+
+  return client_update
+
+
+def _reduce_loop(local_step, dataset, initial):
+  return dataset.reduce(initial, local_step)
+
+
+@tf.function
+def _iterator_loop(local_step, dataset, initial):
+  carry = initial
+  for batch in iter(dataset):
+    carry = local_step(carry, batch)
+  return carry
+
+
+_LOOPS = {
+  tff.learning.LoopImplementation.DATASET_REDUCE: _reduce_loop,
+  tff.learning.LoopImplementation.DATASET_ITERATOR: _iterator_loop,
+}
+
+
+def _all_finite(structure: Any) -> tf.Tensor:
+  finite = [
+    tf.reduce_all(tf.math.is_finite(t)) for t in tf.nest.flatten(structure)
+  ]
+  return tf.reduce_all(tf.stack(finite))
+
+
+def _flatten(moments: Any) -> Any:
+  if not moments:
+    return ()
+  return type(moments)(*(tuple(tf.nest.flatten(m)) for m in moments))
+
+
+def _pack(moments: Any, like: Any) -> Any:
+  if not moments:
+    return ()
+  return type(moments)(
+    *(tf.nest.pack_sequence_as(like, m) if m else () for m in moments)
+  )

@@ -1,0 +1,125 @@
+"""What a round costs on the wire, read off a compiled process.
+
+The compiled process says exactly what the server sends to each client and what
+each client sends back, whatever the algorithm. The sizes are those of the plain
+tensors: what a transport adds or compresses is not known here.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow_federated as tff
+
+_MODEL_NAMES = ('trainable', 'non_trainable', 'delta')
+_MOMENT_NAMES = ('first_moment', 'second_moment', 'max_second_moment')
+
+
+class Bytes(NamedTuple):
+  """Bytes per client and round in one direction.
+
+  Attributes:
+    model: The weights, or their update.
+    first_moment: The first moment, m.
+    second_moment: The second moment, v.
+    max_second_moment: The shared denominator, v-hat.
+    other: All the rest: hyperparameters, weights of the mean, metrics, and
+      what an aggregator has made unrecognisable.
+  """
+
+  model: int = 0
+  first_moment: int = 0
+  second_moment: int = 0
+  max_second_moment: int = 0
+  other: int = 0
+
+  @property
+  def total(self) -> int:
+    """The sum of all of them."""
+    return sum(self)
+
+
+class Communication(NamedTuple):
+  """Bytes per client and round.
+
+  Attributes:
+    down: What the server sends to each client.
+    up: What each client sends to the server.
+  """
+
+  down: Bytes
+  up: Bytes
+
+
+def measure_communication(
+  process: tff.learning.templates.LearningProcess,
+) -> Communication:
+  """Returns the bytes that a round of `process` moves per client.
+
+  Args:
+    process: Any `tff.learning.templates.LearningProcess` that compiles to
+      `tff.backends.mapreduce.MapReduceForm`.
+
+  Raises:
+    TypeError: If `process` is not a `LearningProcess`.
+    ValueError: If the size of something that is sent depends on its value.
+  """
+  if not isinstance(process, tff.learning.templates.LearningProcess):
+    raise TypeError(
+      '`process` must be a `tff.learning.templates.LearningProcess`, found '
+      f'{process!r}.'
+    )
+  form = tff.backends.mapreduce.get_map_reduce_form_for_computation(
+    process.next
+  )
+  weights_type = process.get_model_weights.type_signature.result
+  model_types = [weights_type]
+  if tff.structure.has_field(weights_type, 'trainable'):
+    model_types.append(weights_type.trainable)
+  return Communication(
+    down=_sum_up(form.prepare.type_signature.result, model_types),
+    up=_sum_up(form.work.type_signature.result, model_types),
+  )
+
+
+def _sum_up(type_spec: tff.Type, model_types: list[tff.Type]) -> Bytes:
+  counts = dict.fromkeys(Bytes._fields, 0)
+  for kind, size in _sizes(type_spec, 'other', model_types):
+    counts[kind] += size
+  return Bytes(**counts)
+
+
+def _sizes(
+  type_spec: tff.Type, kind: str, model_types: list[tff.Type]
+) -> Iterator[tuple[str, int]]:
+  """Yields each tensor's kind, which the names around it tell, and its size."""
+  if isinstance(type_spec, tff.TensorType):
+    yield kind, _size(type_spec)
+    return
+  if not isinstance(type_spec, tff.StructType):
+    raise ValueError(
+      f'The size of a value of type {type_spec} depends on the value.'
+    )
+  # TFF's own algorithms send the update without a name.
+  if kind == 'other' and any(
+    type_spec.is_equivalent_to(t) for t in model_types
+  ):
+    kind = 'model'
+  for name, element in tff.structure.iter_elements(type_spec):
+    if name in _MOMENT_NAMES:
+      element_kind = name
+    elif name in _MODEL_NAMES:
+      element_kind = 'model'
+    else:
+      element_kind = kind
+    yield from _sizes(element, element_kind, model_types)
+
+
+def _size(tensor_type: tff.TensorType) -> int:
+  shape = tensor_type.shape
+  if shape is None or None in shape:
+    raise ValueError(
+      f'The size of a tensor of type {tensor_type} depends on its value.'
+    )
+  return math.prod(shape) * np.dtype(tensor_type.dtype).itemsize

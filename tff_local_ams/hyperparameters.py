@@ -1,0 +1,127 @@
+"""The clients' hyperparameters, round by round.
+
+They are part of the process's state, so that `get_hparams` and `set_hparams`
+reach them in mid-training. A schedule writes the coming round's learning rate
+there; in the warm-up rounds clients are told a rate of zero instead.
+"""
+
+import collections
+from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_local_ams import _checks
+from tff_local_ams import optimizers
+
+LearningRate = float | Callable[[tf.Tensor], Any]
+
+
+class HparamsState(NamedTuple):
+  """The state of the client work.
+
+  Attributes:
+    round_num: The number of rounds done, an int32 scalar.
+    hparams: The hyperparameters of the coming round, float64 scalars by name.
+  """
+
+  round_num: Any
+  hparams: collections.OrderedDict[str, Any]
+
+
+class Hyperparameters(NamedTuple):
+  """The computations around a `HparamsState`.
+
+  Attributes:
+    initialize: `( -> HparamsState)`.
+    for_clients: `(HparamsState -> hparams)`, what clients use in this round.
+    advance: `(HparamsState -> HparamsState)`, the state for the next round.
+  """
+
+  initialize: tff.Computation
+  for_clients: tff.Computation
+  advance: tff.Computation
+
+  @property
+  def state_type(self) -> tff.Type:
+    """The `tff.Type` of the state."""
+    return self.initialize.type_signature.result
+
+
+def build_hyperparameters(
+  learning_rate: LearningRate,
+  *,
+  warm_up_rounds: int = 0,
+  **others: float,
+) -> Hyperparameters:
+  """Builds the computations around the hyperparameters of a process.
+
+  Args:
+    learning_rate: A nonnegative number, or a function from the number of rounds
+      done (a float64 scalar tensor, 0 in the first round) to one.
+    warm_up_rounds: In how many rounds at the start the clients' learning rate
+      is zero.
+    **others: Other hyperparameters by name.
+
+  Raises:
+    TypeError: If `learning_rate` is neither a number nor a function to one.
+    ValueError: If a value is out of its range.
+  """
+  _checks.check_count('warm_up_rounds', warm_up_rounds, at_least=0)
+  schedule_fn = _schedule_fn(learning_rate)
+
+  @tff.tensorflow.computation
+  def initialize():
+    hparams = collections.OrderedDict(
+      [(optimizers.LEARNING_RATE_KEY, schedule_fn(tf.constant(0, tf.int32)))]
+    )
+    hparams.update((key, np.float64(value)) for key, value in others.items())
+    return HparamsState(np.int32(0), hparams)
+
+  state_type = initialize.type_signature.result
+
+  @tff.tensorflow.computation(state_type)
+  def for_clients(state):
+    hparams = collections.OrderedDict(state.hparams)
+    rate = hparams[optimizers.LEARNING_RATE_KEY]
+    hparams[optimizers.LEARNING_RATE_KEY] = tf.where(
+      state.round_num < warm_up_rounds, tf.zeros_like(rate), rate
+    )
+    return hparams
+
+  @tff.tensorflow.computation(state_type)
+  def advance(state):
+    round_num = state.round_num + 1
+    hparams = collections.OrderedDict(state.hparams)
+    if callable(learning_rate):
+      hparams[optimizers.LEARNING_RATE_KEY] = schedule_fn(round_num)
+    return HparamsState(round_num, hparams)
+
+  return Hyperparameters(initialize, for_clients, advance)
+
+
+def _schedule_fn(learning_rate: Any) -> Callable[[Any], tf.Tensor]:
+  """Returns a function from an int32 round to a float64 learning rate."""
+  if not callable(learning_rate):
+    _checks.check_nonnegative('learning_rate', learning_rate)
+    return lambda round_num: tf.constant(learning_rate, tf.float64)
+
+  @tf.function
+  def schedule_fn(round_num):
+    # As a float, `0.1 * 0.9 ** round_num` means what it says.
+    rate = learning_rate(tf.cast(round_num, tf.float64))
+    return tf.ensure_shape(tf.cast(rate, tf.float64), [])
+
+  try:
+    first = schedule_fn(tf.constant(0, tf.int32)).numpy()
+  except Exception as error:
+    raise TypeError(
+      '`learning_rate`, when it is a function, must map a float64 scalar '
+      f'tensor (the round) to a scalar, found {learning_rate!r}, which raised '
+      f'{type(error).__name__} in round 0.'
+    ) from error
+  _checks.check_nonnegative('learning_rate(0)', float(first))
+  return schedule_fn

@@ -1,0 +1,184 @@
+"""Local AMSGrad (Algorithm 3) as a `tff.learning` process.
+
+Clients keep nothing between rounds, as cross-device clients cannot. Their
+moments restart from the server's means: for v that is exact, because v is
+linear in the squared gradients; for m it is exact at `beta_1 = 0` and leaves
+Theorem 5.1 intact otherwise, because its proof uses m only through the mean and
+a bound. Nodes that keep their own are in `silos`.
+"""
+
+from typing import Any
+
+import tensorflow_federated as tff
+
+from tff_local_ams import _checks
+from tff_local_ams import aggregators
+from tff_local_ams import client_work
+from tff_local_ams import composers
+from tff_local_ams import hyperparameters
+from tff_local_ams import models
+from tff_local_ams import optimizers
+from tff_local_ams import variants
+
+
+def build_local_amsgrad(
+  model_fn: Any,
+  learning_rate: hyperparameters.LearningRate,
+  *,
+  beta_1: float = 0.9,
+  beta_2: float = 0.99,
+  epsilon: float = 1e-4,
+  synchronising_step: variants.SynchronisingStep = (
+    variants.SynchronisingStep.EXACT
+  ),
+  denominator: variants.Denominator = variants.Denominator.MAX_OF_MEANS,
+  warm_up_rounds: int = 0,
+  server_learning_rate: float = 1.0,
+  client_weighting: tff.learning.ClientWeighting = (
+    tff.learning.ClientWeighting.UNIFORM
+  ),
+  model_distributor: tff.learning.templates.DistributionProcess | None = None,
+  model_aggregator: aggregators.AggregationFactory | None = None,
+  moments_aggregator: aggregators.AggregationFactory | None = None,
+  metrics_aggregator: tff.learning.metrics.MetricsAggregatorType | None = None,
+  participation_aggregator: (
+    tff.aggregators.UnweightedAggregationFactory | None
+  ) = None,
+  loop_implementation: tff.learning.LoopImplementation = (
+    tff.learning.LoopImplementation.DATASET_REDUCE
+  ),
+) -> tff.learning.templates.LearningProcess:
+  """Builds Local AMSGrad for clients that keep nothing.
+
+  In a round each client takes one step a batch, starting from the server's
+  weights x and moments m, v, v_hat:
+
+  ```
+  m = beta_1 * m + (1 - beta_1) * g
+  v = beta_2 * v + (1 - beta_2) * g**2
+  x = x - learning_rate * m / sqrt(v_hat)
+  ```
+
+  The server then means x, m and v over the clients, lets
+  `v_hat = max(v_hat, v)`, and divides the clients' last step by the new v_hat.
+
+  A client without data, or with a result that is not finite, takes no part in
+  the means; `metrics['client_work']['participation']` counts them. If no client
+  takes part, weights and moments stay as they were.
+
+  `get_hparams` and `set_hparams` reach `learning_rate`, `beta_1` and `beta_2`
+  under `'client_work'` and the server's rate under `'finalizer'`. The moments
+  are `state.aggregator.first_moment`, `.second_moment` and
+  `.max_second_moment`.
+
+  Args:
+    model_fn: A no-arg function that returns a new
+      `tff.learning.models.VariableModel`, or a
+      `tff.learning.models.FunctionalModel`.
+    learning_rate: The clients' learning rate: a nonnegative number, or a
+      function from the number of rounds done (a float64 scalar tensor) to one.
+      With a function, a rate given to `set_hparams` holds for one round.
+    beta_1: The decay of the first moment, in [0, 1).
+    beta_2: The decay of the second moment, in [0, 1].
+    epsilon: The start of v_hat, positive. It bounds the steps before the first
+      synchronisation, which are `learning_rate / sqrt(epsilon)` times m.
+    synchronising_step: Whether the last local step divides by the new v_hat,
+      as Algorithm 3 does, or by the old one, as its proof does.
+    denominator: Whether clients share the maximum of mean second moments, as in
+      Algorithm 3, or the mean of their maxima.
+    warm_up_rounds: In how many rounds at the start clients only measure, at a
+      learning rate of zero. One such round spares training the first steps'
+      division by `sqrt(epsilon)`.
+    server_learning_rate: How much of the clients' mean update is applied.
+    client_weighting: Whether clients count equally, as in the paper, or by
+      their number of examples.
+    model_distributor: How the weights reach the clients. If `None`, a
+      broadcast.
+    model_aggregator: A `tff.aggregators` factory for the mean of the model
+      deltas. If `None`, the weighted mean.
+    moments_aggregator: A `tff.aggregators` factory for the mean of each moment.
+      If `None`, the weighted mean.
+    metrics_aggregator: As in `tff.learning`. If `None`,
+      `tff.learning.metrics.sum_then_finalize`.
+    participation_aggregator: A `tff.aggregators` factory for the sums of
+      integers in `metrics['client_work']['participation']`, for pipelines in
+      which every sum must be a secure one. If `None`, the sum.
+    loop_implementation: How clients go through their batches.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument is of the wrong kind.
+    ValueError: If an argument is out of its range.
+  """
+  model = models.adapt(model_fn)
+  check_variants(synchronising_step, denominator)
+  optimizer = build_client_optimizer(denominator, beta_1, beta_2, epsilon)
+  rule = client_work.LocalRule(
+    optimizer,
+    start=lambda state, shared, kept: optimizers.set_moments(state, shared),
+    upload=lambda state: moments_to_send(state, denominator),
+    keep=lambda state: (),
+  )
+  parts = composers.build_parts(
+    model,
+    rule,
+    hyperparameters.build_hyperparameters(
+      learning_rate,
+      warm_up_rounds=warm_up_rounds,
+      beta_1=beta_1,
+      beta_2=beta_2,
+    ),
+    aggregators.build_moments_aggregator(
+      model.weights_type.trainable,
+      epsilon=epsilon,
+      synchronising_step=synchronising_step,
+      denominator=denominator,
+      model_aggregator=model_aggregator,
+      moments_aggregator=moments_aggregator,
+    ),
+    server_learning_rate=server_learning_rate,
+    client_weighting=client_weighting,
+    model_distributor=model_distributor,
+    metrics_aggregator=metrics_aggregator,
+    participation_aggregator=participation_aggregator,
+    loop_implementation=loop_implementation,
+  )
+  return composers.compose_learning_process(
+    parts, shared_fields=optimizers.Moments._fields
+  )
+
+
+def check_variants(synchronising_step: Any, denominator: Any) -> None:
+  """Raises unless the two are what their names say."""
+  _checks.check_instance(
+    'synchronising_step', synchronising_step, variants.SynchronisingStep
+  )
+  _checks.check_instance('denominator', denominator, variants.Denominator)
+
+
+def build_client_optimizer(
+  denominator: variants.Denominator,
+  beta_1: float,
+  beta_2: float,
+  epsilon: float,
+) -> tff.learning.optimizers.Optimizer:
+  """Returns the clients' optimizer; its learning rate comes with the round."""
+  return optimizers.build_shared_amsgrad(
+    0.0,
+    beta_1,
+    beta_2,
+    epsilon,
+    own_maximum=denominator is variants.Denominator.MEAN_OF_MAXIMA,
+  )
+
+
+def moments_to_send(
+  state: Any, denominator: variants.Denominator
+) -> optimizers.Moments:
+  """Returns the moments that a client has changed and the server needs."""
+  moments = optimizers.get_moments(state)
+  if denominator is variants.Denominator.MAX_OF_MEANS:
+    moments = moments._replace(max_second_moment=())
+  return moments

@@ -1,0 +1,75 @@
+"""Local SGD (Algorithm 1), also known as federated averaging."""
+
+from typing import Any
+
+import tensorflow_federated as tff
+
+from tff_local_ams import aggregators
+from tff_local_ams import client_work
+from tff_local_ams import composers
+from tff_local_ams import hyperparameters
+from tff_local_ams import models
+
+
+def build_local_sgd(
+  model_fn: Any,
+  learning_rate: hyperparameters.LearningRate,
+  *,
+  server_learning_rate: float = 1.0,
+  client_weighting: tff.learning.ClientWeighting = (
+    tff.learning.ClientWeighting.UNIFORM
+  ),
+  model_distributor: tff.learning.templates.DistributionProcess | None = None,
+  model_aggregator: aggregators.AggregationFactory | None = None,
+  metrics_aggregator: tff.learning.metrics.MetricsAggregatorType | None = None,
+  participation_aggregator: (
+    tff.aggregators.UnweightedAggregationFactory | None
+  ) = None,
+  loop_implementation: tff.learning.LoopImplementation = (
+    tff.learning.LoopImplementation.DATASET_REDUCE
+  ),
+) -> tff.learning.templates.LearningProcess:
+  """Builds local SGD.
+
+  In a round each client takes one step `x = x - learning_rate * g` a batch; the
+  server means x over the clients. It differs from
+  `tff.learning.algorithms.build_unweighted_fed_avg` in the treatment of clients
+  that cannot take part, which is that of `build_local_amsgrad`.
+
+  Args:
+    model_fn: See `build_local_amsgrad`, as for all other arguments.
+    learning_rate: The clients' learning rate, a number or a function.
+    server_learning_rate: How much of the clients' mean update is applied.
+    client_weighting: Whether clients count equally or by their examples.
+    model_distributor: How the weights reach the clients.
+    model_aggregator: A factory for the mean of the model deltas.
+    metrics_aggregator: As in `tff.learning`.
+    participation_aggregator: A factory for the counts of clients.
+    loop_implementation: How clients go through their batches.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+  """
+  model = models.adapt(model_fn)
+  rule = client_work.LocalRule(
+    # The learning rate comes with the round.
+    tff.learning.optimizers.build_sgdm(0.0),
+    start=lambda state, shared, kept: state,
+    upload=lambda state: (),
+    keep=lambda state: (),
+  )
+  parts = composers.build_parts(
+    model,
+    rule,
+    hyperparameters.build_hyperparameters(learning_rate),
+    aggregators.build_delta_aggregator(
+      model.weights_type.trainable, model_aggregator=model_aggregator
+    ),
+    server_learning_rate=server_learning_rate,
+    client_weighting=client_weighting,
+    model_distributor=model_distributor,
+    metrics_aggregator=metrics_aggregator,
+    participation_aggregator=participation_aggregator,
+    loop_implementation=loop_implementation,
+  )
+  return composers.compose_learning_process(parts)

@@ -1,0 +1,279 @@
+"""The one place where TFF's two kinds of model meet.
+
+A `model_fn` of `tff.learning.models.VariableModel`s keeps its weights and
+metrics in variables, a `tff.learning.models.FunctionalModel` is handed them.
+`adapt` gives both the same face: a `FederatedModel` on the outside of a
+TensorFlow computation, a `LocalModel` inside of it.
+"""
+
+import abc
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+from typing import TypeAlias
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+ModelWeights: TypeAlias = tff.learning.models.ModelWeights
+
+
+class BatchResult(NamedTuple):
+  """What one batch yields.
+
+  Attributes:
+    gradients: The gradients, a flat tuple; `None` where the loss does not
+      depend on a weight.
+    num_examples: The number of examples in the batch, an int64 scalar.
+    metrics: The metrics after this batch, in whatever form the model keeps
+      them.
+  """
+
+  gradients: tuple[Any, ...]
+  num_examples: tf.Tensor
+  metrics: Any
+
+
+class LocalModel(abc.ABC):
+  """A model inside one TensorFlow computation.
+
+  Trainable weights are a flat tuple of tensors here, whatever structure the
+  model has them in: `tf.data` would stack the tensors of a list.
+  """
+
+  @abc.abstractmethod
+  def start(self, weights: ModelWeights) -> Any:
+    """Returns the metrics before the first batch."""
+
+  @abc.abstractmethod
+  def gradient_fn(
+    self, trainable: tuple[Any, ...], metrics: Any, batch: Any
+  ) -> BatchResult:
+    """Returns the gradients of the batch's loss at `trainable`."""
+
+  @abc.abstractmethod
+  def report(self, metrics: Any, keep: tf.Tensor) -> Any:
+    """Returns the unfinalized metrics, or those of no batch unless `keep`."""
+
+
+class FederatedModel(NamedTuple):
+  """A model as the builders of this package see it.
+
+  Attributes:
+    initial_weights: A `tff.Computation` that returns the initial
+      `tff.learning.models.ModelWeights`.
+    data_type: The `tff.SequenceType` of a client's batches.
+    metric_finalizers: What a `metrics_aggregator` takes.
+    build: Returns the `LocalModel`. Called inside a TensorFlow computation.
+  """
+
+  initial_weights: tff.Computation
+  data_type: tff.SequenceType
+  metric_finalizers: Any
+  build: Callable[[], LocalModel]
+
+  @property
+  def weights_type(self) -> tff.StructType:
+    """The `tff.Type` of the model's weights."""
+    return self.initial_weights.type_signature.result
+
+
+def adapt(model_fn: Any) -> FederatedModel:
+  """Returns the common face of either kind of model.
+
+  Args:
+    model_fn: A no-arg callable that returns a new
+      `tff.learning.models.VariableModel`, or a
+      `tff.learning.models.FunctionalModel`.
+
+  Raises:
+    TypeError: If `model_fn` is neither.
+    ValueError: If the model has no trainable weights, has trainable weights
+      that are not floating point numbers, or cannot be trained by TFF.
+  """
+  if isinstance(model_fn, tff.learning.models.FunctionalModel):
+    model = _adapt_functional(model_fn)
+  elif callable(model_fn):
+    model = _adapt_variable(model_fn)
+  else:
+    raise TypeError(
+      '`model_fn` must be a `tff.learning.models.FunctionalModel` or a no-arg '
+      'callable that returns a `tff.learning.models.VariableModel`, found '
+      f'{model_fn!r}.'
+    )
+  trainable_type = model.weights_type.trainable
+  if not tff.types.count(
+    trainable_type, lambda t: isinstance(t, tff.TensorType)
+  ):
+    raise ValueError('`model_fn` must have trainable weights, found none.')
+  if not tff.types.is_structure_of_floats(trainable_type):
+    raise ValueError(
+      '`model_fn` must have trainable weights of floating point types, found '
+      f'{trainable_type}.'
+    )
+  return model
+
+
+class _VariableLocalModel(LocalModel):
+  """A `LocalModel` whose weights and metrics are variables."""
+
+  def __init__(self, model: tff.learning.models.VariableModel):
+    self._model = model
+    self._trainable = tuple(tf.nest.flatten(model.trainable_variables))
+
+  def start(self, weights):
+    tf.nest.map_structure(
+      lambda variable, value: variable.assign(value),
+      ModelWeights.from_model(self._model),
+      weights,
+    )
+    return ()
+
+  def gradient_fn(self, trainable, metrics, batch):
+    for variable, value in zip(self._trainable, trainable, strict=True):
+      variable.assign(value)
+    with tf.GradientTape() as tape:
+      output = self._model.forward_pass(batch, training=True)
+    num_examples = output.num_examples
+    if num_examples is None:
+      num_examples = tf.shape(output.predictions)[0]
+    return BatchResult(
+      gradients=tape.gradient(output.loss, self._trainable),
+      num_examples=tf.cast(num_examples, tf.int64),
+      metrics=metrics,
+    )
+
+  @tf.function
+  def report(self, metrics, keep):
+    if not keep:
+      self._model.reset_metrics()
+    return self._model.report_local_unfinalized_metrics()
+
+
+def _adapt_variable(model_fn: Callable[[], Any]) -> FederatedModel:
+  with tf.Graph().as_default():
+    model = model_fn()
+    if not isinstance(model, tff.learning.models.VariableModel):
+      raise TypeError(
+        '`model_fn` must return a `tff.learning.models.VariableModel`, '
+        f'returned {model!r}. A Keras model becomes one with '
+        '`tff.learning.models.from_keras_model`.'
+      )
+    metric_finalizers = model.metric_finalizers()
+
+  @tff.tensorflow.computation
+  def initial_weights():
+    return ModelWeights.from_model(model_fn())
+
+  return FederatedModel(
+    initial_weights=initial_weights,
+    data_type=_data_type(model.input_spec),
+    metric_finalizers=metric_finalizers,
+    build=lambda: _VariableLocalModel(model_fn()),
+  )
+
+
+class _FunctionalLocalModel(LocalModel):
+  """A `LocalModel` that is handed its weights and metrics."""
+
+  def __init__(self, model: tff.learning.models.FunctionalModel):
+    self._model = model
+    self._non_trainable: Any = None
+
+  def start(self, weights):
+    self._non_trainable = weights.non_trainable
+    return self._model.initialize_metrics_state()
+
+  def gradient_fn(self, trainable, metrics, batch):
+    x, y = _features_and_label(batch)
+    structure, _ = self._model.initial_weights
+    packed = tf.nest.pack_sequence_as(structure, trainable)
+    with tf.GradientTape() as tape:
+      tape.watch(trainable)
+      output = self._model.predict_on_batch(
+        (packed, self._non_trainable), x, training=True
+      )
+      loss = self._model.loss(output=output, label=y)
+    num_examples = tf.shape(tf.nest.flatten(output)[0])[0]
+    metrics = self._model.update_metrics_state(
+      metrics,
+      labels=y,
+      batch_output=tff.learning.models.BatchOutput(
+        loss=loss, predictions=output, num_examples=num_examples
+      ),
+    )
+    return BatchResult(
+      gradients=tape.gradient(loss, trainable),
+      num_examples=tf.cast(num_examples, tf.int64),
+      metrics=metrics,
+    )
+
+  def report(self, metrics, keep):
+    return tf.cond(keep, lambda: metrics, self._model.initialize_metrics_state)
+
+
+def _adapt_functional(
+  model: tff.learning.models.FunctionalModel,
+) -> FederatedModel:
+  _check_differentiable_in_graph(model)
+
+  @tff.tensorflow.computation
+  def initial_weights():
+    # Sequences of weights become tuples, as in `tff.learning`.
+    return ModelWeights(
+      *(
+        tf.nest.map_structure(
+          tf.convert_to_tensor, tuple(w) if isinstance(w, list) else w
+        )
+        for w in model.initial_weights
+      )
+    )
+
+  return FederatedModel(
+    initial_weights=initial_weights,
+    data_type=_data_type(model.input_spec),
+    metric_finalizers=model.finalize_metrics,
+    build=lambda: _FunctionalLocalModel(model),
+  )
+
+
+def _check_differentiable_in_graph(
+  model: tff.learning.models.FunctionalModel,
+) -> None:
+  """Raises if the model's graph waits for a value that nobody feeds.
+
+  `functional_model_from_keras` lets layers with a seed or a learning phase
+  (Dropout, recurrent layers) through; they would fail in the first round.
+  """
+  with tf.Graph().as_default() as graph:
+    inputs = tf.nest.map_structure(
+      lambda s: tf.compat.v1.placeholder(s.dtype, s.shape), model.input_spec
+    )
+    weights = tf.nest.map_structure(tf.constant, model.initial_weights)
+    x, _ = _features_and_label(inputs)
+    model.predict_on_batch(weights, x, training=True)
+    ours = {tensor.op.name for tensor in tf.nest.flatten(inputs)}
+    unfed = [
+      op.name
+      for op in graph.get_operations()
+      if op.type.startswith('Placeholder') and op.name not in ours
+    ]
+  if unfed:
+    raise ValueError(
+      '`model_fn` must not contain layers that behave differently in training '
+      f'(Dropout, LSTM and the like): its graph needs a value for {unfed[0]!r} '
+      'that TFF does not feed. Use `tff.learning.models.from_keras_model` for '
+      'such a model.'
+    )
+
+
+def _features_and_label(batch: Any) -> tuple[Any, Any]:
+  if isinstance(batch, Mapping):
+    return batch['x'], batch['y']
+  x, y = batch
+  return x, y
+
+
+def _data_type(input_spec: Any) -> tff.SequenceType:
+  return tff.SequenceType(tff.types.tensorflow_to_type(input_spec))

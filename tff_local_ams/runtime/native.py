@@ -1,0 +1,82 @@
+"""TFF's own runtime, a C++ worker beside Python, tamed.
+
+TFF starts its worker with the user's standard output and leaves it behind when
+Python ends by an exception or a signal. Importing this module makes every
+worker of this process silent and mortal: it dies with the process, however that
+ends, `kill -9` included. It also keeps Ctrl-C for Python: a worker that it
+reaches would take the round's state with it.
+"""
+
+import atexit
+import concurrent.futures
+import ctypes
+import functools
+import os
+import signal
+import subprocess
+import types
+
+import tensorflow_federated as tff
+from tensorflow_federated.python.core.impl.executor_stacks import (
+  executor_factory,
+)
+
+_PR_SET_PDEATHSIG = 1
+_SECONDS_TO_STOP = 5
+_libc = ctypes.CDLL(None, use_errno=True)
+
+# The kernel sends a child's death signal when the *thread* that started it
+# ends, so workers are started from one that lasts as long as the process.
+_starter = concurrent.futures.ThreadPoolExecutor(
+  max_workers=1, thread_name_prefix='tff-worker-starter'
+)
+
+
+class _MortalPopen(subprocess.Popen):
+  """A `subprocess.Popen` whose child dies with this process."""
+
+  def __init__(self, args, **kwargs):
+    parent = os.getpid()
+
+    def die_with_parent():
+      _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+      if os.getppid() != parent:  # It has died in the meantime.
+        os._exit(1)
+
+    kwargs.update(
+      stdin=subprocess.DEVNULL,
+      stdout=subprocess.DEVNULL,
+      stderr=subprocess.DEVNULL,
+      start_new_session=True,
+      preexec_fn=die_with_parent,
+    )
+    start = functools.partial(super().__init__, args, **kwargs)
+    _starter.submit(start).result()
+
+  def wait(self, timeout=None):
+    # TFF asks its worker to stop and then waits for ever.
+    try:
+      return super().wait(_SECONDS_TO_STOP if timeout is None else timeout)
+    except subprocess.TimeoutExpired:
+      if timeout is not None:
+        raise
+      self.kill()
+      return super().wait()
+
+
+class _EndedContext(tff.framework.SyncContext):
+  """The context of a Python that is about to end."""
+
+  def invoke(self, comp, arg):
+    raise RuntimeError('Python is ending; no computation can be run any more.')
+
+
+@atexit.register
+def _drop_default_context() -> None:
+  # TFF stops its worker in a `__del__`. Left to the end of the interpreter, it
+  # finds its own module gone and complains.
+  tff.framework.set_default_context(_EndedContext())
+
+
+# `executor_factory` uses its `subprocess` for nothing but its workers.
+executor_factory.subprocess = types.SimpleNamespace(Popen=_MortalPopen)

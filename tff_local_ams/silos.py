@@ -1,0 +1,203 @@
+"""The paper's own setting: a handful of nodes that keep their moments.
+
+Local AMSGrad (Algorithm 3) to the letter, and naive local AMSGrad
+(Algorithm 2), which makes sense only here: each node has a v-hat of its own.
+"""
+
+from typing import Any
+
+import tensorflow_federated as tff
+
+from tff_local_ams import aggregators
+from tff_local_ams import client_work
+from tff_local_ams import composers
+from tff_local_ams import hyperparameters
+from tff_local_ams import local_amsgrad
+from tff_local_ams import models
+from tff_local_ams import optimizers
+from tff_local_ams import silo_process
+from tff_local_ams import variants
+
+
+def build_silo_local_amsgrad(
+  model_fn: Any,
+  learning_rate: hyperparameters.LearningRate,
+  *,
+  beta_1: float = 0.9,
+  beta_2: float = 0.99,
+  epsilon: float = 1e-4,
+  synchronising_step: variants.SynchronisingStep = (
+    variants.SynchronisingStep.EXACT
+  ),
+  denominator: variants.Denominator = variants.Denominator.MAX_OF_MEANS,
+  warm_up_rounds: int = 0,
+  server_learning_rate: float = 1.0,
+  client_weighting: tff.learning.ClientWeighting = (
+    tff.learning.ClientWeighting.UNIFORM
+  ),
+  model_distributor: tff.learning.templates.DistributionProcess | None = None,
+  model_aggregator: aggregators.AggregationFactory | None = None,
+  moments_aggregator: aggregators.AggregationFactory | None = None,
+  metrics_aggregator: tff.learning.metrics.MetricsAggregatorType | None = None,
+  participation_aggregator: (
+    tff.aggregators.UnweightedAggregationFactory | None
+  ) = None,
+  loop_implementation: tff.learning.LoopImplementation = (
+    tff.learning.LoopImplementation.DATASET_REDUCE
+  ),
+) -> silo_process.SiloProcess:
+  """Builds Local AMSGrad for silos that keep their own m and v.
+
+  `build_local_amsgrad` without the restart: each silo goes on from its own
+  moments, and only v_hat comes from the server. `state.aggregator` has the
+  means of the silos' moments at the last synchronisation beside v_hat.
+
+  A silo that does not take part in a round, for want of data or because its
+  result is not finite, keeps the moments it had.
+
+  Args:
+    model_fn: See `build_local_amsgrad`, as for all other arguments.
+    learning_rate: The silos' learning rate, a number or a function.
+    beta_1: The decay of the first moment.
+    beta_2: The decay of the second moment.
+    epsilon: The start of v_hat.
+    synchronising_step: What the last local step divides by.
+    denominator: How the silos come to share one denominator.
+    warm_up_rounds: In how many rounds at the start silos only measure.
+    server_learning_rate: How much of the silos' mean update is applied.
+    client_weighting: Whether silos count equally or by their examples.
+    model_distributor: How the weights reach the silos.
+    model_aggregator: A factory for the mean of the model deltas.
+    moments_aggregator: A factory for the mean of each moment.
+    metrics_aggregator: As in `tff.learning`.
+    participation_aggregator: A factory for the counts of silos.
+    loop_implementation: How silos go through their batches.
+
+  Returns:
+    A `SiloProcess`.
+  """
+  model = models.adapt(model_fn)
+  local_amsgrad.check_variants(synchronising_step, denominator)
+  optimizer = local_amsgrad.build_client_optimizer(
+    denominator, beta_1, beta_2, epsilon
+  )
+
+  def start(state, shared, kept):
+    v_hat = shared.max_second_moment
+    if denominator is variants.Denominator.MAX_OF_MEANS:
+      kept = kept._replace(max_second_moment=v_hat)
+    return optimizers.set_moments(state, kept, denominator=v_hat)
+
+  def moments_fn(state):
+    return local_amsgrad.moments_to_send(state, denominator)
+
+  parts = composers.build_parts(
+    model,
+    client_work.LocalRule(optimizer, start, upload=moments_fn, keep=moments_fn),
+    hyperparameters.build_hyperparameters(
+      learning_rate,
+      warm_up_rounds=warm_up_rounds,
+      beta_1=beta_1,
+      beta_2=beta_2,
+    ),
+    aggregators.build_moments_aggregator(
+      model.weights_type.trainable,
+      epsilon=epsilon,
+      synchronising_step=synchronising_step,
+      denominator=denominator,
+      model_aggregator=model_aggregator,
+      moments_aggregator=moments_aggregator,
+    ),
+    server_learning_rate=server_learning_rate,
+    client_weighting=client_weighting,
+    model_distributor=model_distributor,
+    metrics_aggregator=metrics_aggregator,
+    participation_aggregator=participation_aggregator,
+    loop_implementation=loop_implementation,
+  )
+  return silo_process.compose_silo_process(
+    parts,
+    initial_moments_fn=lambda specs: moments_fn(optimizer.initialize(specs)),
+    shared_fields=('max_second_moment',),
+  )
+
+
+def build_silo_naive_amsgrad(
+  model_fn: Any,
+  learning_rate: hyperparameters.LearningRate,
+  *,
+  beta_1: float = 0.9,
+  beta_2: float = 0.99,
+  epsilon: float = 1e-4,
+  warm_up_rounds: int = 0,
+  server_learning_rate: float = 1.0,
+  client_weighting: tff.learning.ClientWeighting = (
+    tff.learning.ClientWeighting.UNIFORM
+  ),
+  model_distributor: tff.learning.templates.DistributionProcess | None = None,
+  model_aggregator: aggregators.AggregationFactory | None = None,
+  metrics_aggregator: tff.learning.metrics.MetricsAggregatorType | None = None,
+  participation_aggregator: (
+    tff.aggregators.UnweightedAggregationFactory | None
+  ) = None,
+  loop_implementation: tff.learning.LoopImplementation = (
+    tff.learning.LoopImplementation.DATASET_REDUCE
+  ),
+) -> silo_process.SiloProcess:
+  """Builds naive local AMSGrad, which can fail to converge (Theorem 4.1).
+
+  Each silo runs AMSGrad with its own m, v and v_hat, and the server means the
+  weights. A baseline, not a recommendation.
+
+  Args:
+    model_fn: See `build_local_amsgrad`, as for all other arguments.
+    learning_rate: The silos' learning rate, a number or a function.
+    beta_1: The decay of the first moment.
+    beta_2: The decay of the second moment.
+    epsilon: The start of each v_hat.
+    warm_up_rounds: In how many rounds at the start silos only measure.
+    server_learning_rate: How much of the silos' mean update is applied.
+    client_weighting: Whether silos count equally or by their examples.
+    model_distributor: How the weights reach the silos.
+    model_aggregator: A factory for the mean of the model deltas.
+    metrics_aggregator: As in `tff.learning`.
+    participation_aggregator: A factory for the counts of silos.
+    loop_implementation: How silos go through their batches.
+
+  Returns:
+    A `SiloProcess`.
+  """
+  model = models.adapt(model_fn)
+  # The learning rate comes with the round.
+  optimizer = optimizers.build_amsgrad(0.0, beta_1, beta_2, epsilon)
+  rule = client_work.LocalRule(
+    optimizer,
+    start=lambda state, shared, kept: optimizers.set_moments(state, kept),
+    upload=lambda state: (),
+    keep=optimizers.get_moments,
+  )
+  parts = composers.build_parts(
+    model,
+    rule,
+    hyperparameters.build_hyperparameters(
+      learning_rate,
+      warm_up_rounds=warm_up_rounds,
+      beta_1=beta_1,
+      beta_2=beta_2,
+    ),
+    aggregators.build_delta_aggregator(
+      model.weights_type.trainable, model_aggregator=model_aggregator
+    ),
+    server_learning_rate=server_learning_rate,
+    client_weighting=client_weighting,
+    model_distributor=model_distributor,
+    metrics_aggregator=metrics_aggregator,
+    participation_aggregator=participation_aggregator,
+    loop_implementation=loop_implementation,
+  )
+  return silo_process.compose_silo_process(
+    parts,
+    initial_moments_fn=lambda specs: optimizers.get_moments(
+      optimizer.initialize(specs)
+    ),
+  )
