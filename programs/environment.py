@@ -1,8 +1,8 @@
 """Makes `.venv`, or repairs it, or finds it complete and does nothing.
 
-`make` runs this before everything else, with the Python that the user has, so it
-needs no other package. Versions come from `requirements.txt`, already resolved:
-pip by itself cannot resolve what TFF 0.87 asks for.
+`make` runs this before everything else, with the Python that the user has, so
+it needs no other package. Versions come from `requirements.txt`, already
+resolved: pip by itself cannot resolve what TFF 0.87 asks for.
 
   python3.11 programs/environment.py [--gpu]
 """
@@ -46,13 +46,13 @@ def _check_machine():
   version = '.'.join(map(str, sys.version_info[:3]))
   if sys.version_info[:2] != (3, 11):
     sys.exit(
-      'Python 3.11 is needed, but {} is {}: name another with '
-      '`make PYTHON=/path/to/python3.11`.'.format(sys.executable, version)
+      f'Python 3.11 is needed, but {sys.executable} is {version}: name '
+      'another with `make PYTHON=/path/to/python3.11`.'
     )
   if (sys.platform, platform.machine()) != ('linux', 'x86_64'):
     sys.exit(
       'Linux on x86-64 is needed, the only platform that TFF 0.87 is built '
-      'for, but this is {} on {}.'.format(sys.platform, platform.machine())
+      f'for, but this is {sys.platform} on {platform.machine()}.'
     )
 
 
@@ -117,7 +117,7 @@ def _gpu_requirements():
 
 
 def _pip_install(requirements, what):
-  print('Installing {} {} ...'.format(len(requirements), what), flush=True)
+  print(f'Installing {len(requirements)} {what} ...', flush=True)
   _pip('install', '--no-deps', *requirements)
 
 

@@ -1,11 +1,12 @@
 """The server's half of Local AMSGrad, as a `tff.templates.AggregationProcess`.
 
 It means the clients' deltas and moments, maxes the averaged second moments, and
-replaces the denominator of the synchronising step.
+takes the synchronising step. No client can take that one alone: it divides by
+the new v-hat, which needs the mean of all clients' v. The server can, with the
+mean of their m, because v-hat is shared and the mean is linear.
 """
 
 import collections
-import functools
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +30,8 @@ class Upload(NamedTuple):
   """What a client sends to be aggregated, each a structure like the weights.
 
   Attributes:
-    delta: Initial minus final trainable weights.
+    delta: Initial minus final trainable weights. For an algorithm with moments,
+      final means before the synchronising step, which the server takes.
     first_moment: The client's m; `()` for an algorithm without, as the others.
     second_moment: The client's v.
     max_second_moment: The client's own v-hat, for
@@ -68,23 +70,6 @@ class MomentsState(NamedTuple):
   second_moment: Any
   max_second_moment: Any
   means: Any
-
-
-def synchronise(
-  learning_rate: Any,
-  mean_delta: tf.Tensor,
-  m: tf.Tensor,
-  v_hat_old: tf.Tensor,
-  v_hat_new: tf.Tensor,
-) -> tf.Tensor:
-  """Returns delta - alpha m (1 / sqrt(v_hat_old) - 1 / sqrt(v_hat_new)).
-
-  The clients divided their last step by the old v-hat, and Algorithm 3 divides
-  it by the new one. As v-hat is shared and the mean is linear, the mean of the
-  clients' m is all that is needed to exchange the one for the other.
-  """
-  shrinkage = 1.0 / tf.math.sqrt(v_hat_old) - 1.0 / tf.math.sqrt(v_hat_new)
-  return mean_delta - tf.cast(learning_rate, m.dtype) * m * shrinkage
 
 
 def build_moments_aggregator(
@@ -220,14 +205,18 @@ def _build_synchronisation(
     moments = optimizers.Moments(
       means['first_moment'], second_moment, max_second_moment
     )
-    if synchronising_step is variants.SynchronisingStep.DELAYED:
-      return means['delta'], moments
+    v_hat = (
+      max_second_moment
+      if synchronising_step is variants.SynchronisingStep.EXACT
+      else state.max_second_moment
+    )
     update = tf.nest.map_structure(
-      functools.partial(synchronise, summary.learning_rate),
+      lambda delta, m, v_hat: (
+        delta + optimizers.displacement(m, v_hat, summary.learning_rate)
+      ),
       means['delta'],
       moments.first_moment,
-      state.max_second_moment,
-      moments.max_second_moment,
+      v_hat,
     )
     return update, moments
 

@@ -31,12 +31,14 @@ class LocalRule(NamedTuple):
     upload: `(optimizer_state) -> moments`, what goes to the server besides the
       model delta.
     keep: `(optimizer_state) -> kept`, what stays with the client.
+    server_takes_last_step: Whether the delta leaves out the client's last step.
   """
 
   optimizer: tff.learning.optimizers.Optimizer
   start: Callable[[Any, Any, Any], Any]
   upload: Callable[[Any], Any]
   keep: Callable[[Any], Any]
+  server_takes_last_step: bool
 
 
 class Participation(NamedTuple):
@@ -76,6 +78,7 @@ class _Carry(NamedTuple):
   """What goes from one local step to the next."""
 
   trainable: tuple[Any, ...]
+  trainable_before: tuple[Any, ...]  # The last step.
   optimizer_state: Any
   metrics: Any
   num_examples: Any
@@ -121,6 +124,7 @@ def build_client_update(
       )
       return _Carry(
         trainable,
+        carry.trainable,
         optimizer_state,
         result.metrics,
         carry.num_examples + result.num_examples,
@@ -129,18 +133,22 @@ def build_client_update(
     trainable = tuple(tf.nest.flatten(weights.trainable))
     initial = _Carry(
       trainable,
+      trainable,
       initial_state(trainable, hparams, shared, kept),
       local_model.start(weights),
       tf.constant(0, tf.int64),
     )
     final = loop(local_step, dataset, initial)
 
+    trained = (
+      final.trainable_before if rule.server_takes_last_step else final.trainable
+    )
     has_data = final.num_examples > 0
-    is_finite = _all_finite((final.trainable, final.optimizer_state))
+    is_finite = _all_finite((trained, final.optimizer_state))
     takes_part = tf.logical_and(has_data, is_finite)
     trained, optimizer_state = tf.cond(
       takes_part,
-      lambda: (final.trainable, final.optimizer_state),
+      lambda: (trained, final.optimizer_state),
       lambda: (initial.trainable, initial.optimizer_state),
     )
     delta = tuple(map(tf.subtract, initial.trainable, trained))

@@ -59,8 +59,9 @@ def build_local_amsgrad(
   x = x - learning_rate * m / sqrt(v_hat)
   ```
 
-  The server then means x, m and v over the clients, lets
-  `v_hat = max(v_hat, v)`, and divides the clients' last step by the new v_hat.
+  The last step, the synchronising one, divides by the new v_hat and is the
+  server's: it means x, m and v over the clients, lets `v_hat = max(v_hat, v)`,
+  and takes it.
 
   A client without data, or with a result that is not finite, takes no part in
   the means; `metrics['client_work']['participation']` counts them. If no client
@@ -120,6 +121,7 @@ def build_local_amsgrad(
     start=lambda state, shared, kept: optimizers.set_moments(state, shared),
     upload=lambda state: moments_to_send(state, denominator),
     keep=lambda state: (),
+    server_takes_last_step=True,
   )
   parts = composers.build_parts(
     model,

@@ -57,6 +57,7 @@ def build_local_sgd(
     start=lambda state, shared, kept: state,
     upload=lambda state: (),
     keep=lambda state: (),
+    server_takes_last_step=False,
   )
   parts = composers.build_parts(
     model,

@@ -94,13 +94,13 @@ def adapt(model_fn: Any) -> FederatedModel:
   """
   if isinstance(model_fn, tff.learning.models.FunctionalModel):
     model = _adapt_functional(model_fn)
-  elif callable(model_fn):
+  elif callable(model_fn) and not isinstance(model_fn, tf.keras.Model):
     model = _adapt_variable(model_fn)
   else:
     raise TypeError(
       '`model_fn` must be a `tff.learning.models.FunctionalModel` or a no-arg '
-      'callable that returns a `tff.learning.models.VariableModel`, found '
-      f'{model_fn!r}.'
+      'callable that returns a `tff.learning.models.VariableModel` (such as '
+      f'`tff.learning.models.from_keras_model` does), found {model_fn!r}.'
     )
   trainable_type = model.weights_type.trainable
   if not tff.types.count(
@@ -216,7 +216,7 @@ class _FunctionalLocalModel(LocalModel):
 def _adapt_functional(
   model: tff.learning.models.FunctionalModel,
 ) -> FederatedModel:
-  _check_differentiable_in_graph(model)
+  _check_trains_in_graph(model)
 
   @tff.tensorflow.computation
   def initial_weights():
@@ -238,34 +238,52 @@ def _adapt_functional(
   )
 
 
-def _check_differentiable_in_graph(
-  model: tff.learning.models.FunctionalModel,
-) -> None:
+# What TensorFlow runs even if nothing needs its result.
+_CONTROL_FLOW = frozenset(
+  'Case If PartitionedCall StatefulPartitionedCall StatelessCase StatelessIf '
+  'StatelessWhile While'.split()
+)
+
+
+def _check_trains_in_graph(model: tff.learning.models.FunctionalModel) -> None:
   """Raises if the model's graph waits for a value that nobody feeds.
 
-  `functional_model_from_keras` lets layers with a seed or a learning phase
-  (Dropout, recurrent layers) through; they would fail in the first round.
+  `functional_model_from_keras` leaves Keras's symbolic inputs in the graph. What
+  hangs on them is not needed and not run, unless it is control flow, as in
+  layers with a learning phase (Dropout) and in recurrent ones (LSTM): these
+  would fail in the first round.
   """
   with tf.Graph().as_default() as graph:
     inputs = tf.nest.map_structure(
       lambda s: tf.compat.v1.placeholder(s.dtype, s.shape), model.input_spec
     )
-    weights = tf.nest.map_structure(tf.constant, model.initial_weights)
     x, _ = _features_and_label(inputs)
+    weights = tf.nest.map_structure(tf.constant, model.initial_weights)
     model.predict_on_batch(weights, x, training=True)
-    ours = {tensor.op.name for tensor in tf.nest.flatten(inputs)}
-    unfed = [
-      op.name
-      for op in graph.get_operations()
-      if op.type.startswith('Placeholder') and op.name not in ours
-    ]
-  if unfed:
+    functions = graph.as_graph_def().library.function
+  waiting = {
+    node.op for function in functions for node in _nodes_that_wait(function)
+  }
+  if waiting & _CONTROL_FLOW:
     raise ValueError(
-      '`model_fn` must not contain layers that behave differently in training '
-      f'(Dropout, LSTM and the like): its graph needs a value for {unfed[0]!r} '
-      'that TFF does not feed. Use `tff.learning.models.from_keras_model` for '
-      'such a model.'
+      '`model_fn` must not be a functional model with layers that TFF cannot '
+      'train in that form (Dropout, LSTM and the like); use '
+      '`tff.learning.models.from_keras_model` for such a model.'
     )
+
+
+def _nodes_that_wait(function: Any) -> list[Any]:
+  """Returns the nodes of a `FunctionDef` that depend on a placeholder in it."""
+  waiting: dict[str, Any] = {}
+  grew = True
+  while grew:
+    size = len(waiting)
+    for node in function.node_def:
+      inputs = (name.lstrip('^').split(':')[0] for name in node.input)
+      if node.op == 'Placeholder' or any(name in waiting for name in inputs):
+        waiting[node.name] = node
+    grew = len(waiting) > size
+  return list(waiting.values())
 
 
 def _features_and_label(batch: Any) -> tuple[Any, Any]:

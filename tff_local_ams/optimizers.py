@@ -50,11 +50,11 @@ def next_second_moment(v: tf.Tensor, g: tf.Tensor, beta_2: Any) -> tf.Tensor:
   return _scale(beta_2, v) + _scale(1.0 - beta_2, tf.math.square(g))
 
 
-def step(
-  x: tf.Tensor, m: tf.Tensor, v_hat: tf.Tensor, learning_rate: Any
+def displacement(
+  m: tf.Tensor, v_hat: tf.Tensor, learning_rate: Any
 ) -> tf.Tensor:
-  """Returns x <- x - alpha m / sqrt(v_hat)."""
-  return x - _scale(learning_rate, m / tf.math.sqrt(v_hat))
+  """Returns alpha m / sqrt(v_hat), which a step subtracts from x."""
+  return _scale(learning_rate, m / tf.math.sqrt(v_hat))
 
 
 def _scale(factor: Any, tensor: tf.Tensor) -> tf.Tensor:
@@ -92,7 +92,7 @@ class _AMSGrad(tff.learning.optimizers.Optimizer):
     def update(x, g, m, v, v_hat):
       m, v = self._moments(state, g, m, v)
       v_hat = tf.math.maximum(v_hat, v)
-      x = step(x, m, v_hat, state[LEARNING_RATE_KEY])
+      x = x - displacement(m, v_hat, state[LEARNING_RATE_KEY])
       return x, m, v, v_hat
 
     return self._map(update, state, weights, gradients, _MOMENT_KEYS)
@@ -147,7 +147,8 @@ class _SharedAMSGrad(_AMSGrad):
     # unchanged.
     def update(x, g, m, v, v_hat):
       m, v = self._moments(state, g, m, v)
-      return step(x, m, v_hat, state[LEARNING_RATE_KEY]), m, v, v_hat
+      x = x - displacement(m, v_hat, state[LEARNING_RATE_KEY])
+      return x, m, v, v_hat
 
     return self._map(update, state, weights, gradients, _MOMENT_KEYS)
 
@@ -164,7 +165,7 @@ class _SharedAMSGradWithOwnMaximum(_AMSGrad):
     def update(x, g, m, v, v_hat, denominator):
       m, v = self._moments(state, g, m, v)
       v_hat = tf.math.maximum(v_hat, v)
-      x = step(x, m, denominator, state[LEARNING_RATE_KEY])
+      x = x - displacement(m, denominator, state[LEARNING_RATE_KEY])
       return x, m, v, v_hat, denominator
 
     keys = (*_MOMENT_KEYS, _DENOMINATOR_KEY)

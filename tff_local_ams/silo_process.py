@@ -56,7 +56,7 @@ class SiloProcess(tff.templates.IterativeProcess):
   ```
 
   `silo_states` and `client_data` are lists of equal length and order. A round
-  of some of the silos takes, and returns, the states of those alone.
+  of some of the silos, at least one, takes and returns the states of those.
   """
 
   def __init__(

@@ -93,7 +93,13 @@ def build_silo_local_amsgrad(
 
   parts = composers.build_parts(
     model,
-    client_work.LocalRule(optimizer, start, upload=moments_fn, keep=moments_fn),
+    client_work.LocalRule(
+      optimizer,
+      start,
+      upload=moments_fn,
+      keep=moments_fn,
+      server_takes_last_step=True,
+    ),
     hyperparameters.build_hyperparameters(
       learning_rate,
       warm_up_rounds=warm_up_rounds,
@@ -175,6 +181,7 @@ def build_silo_naive_amsgrad(
     start=lambda state, shared, kept: optimizers.set_moments(state, kept),
     upload=lambda state: (),
     keep=optimizers.get_moments,
+    server_takes_last_step=False,
   )
   parts = composers.build_parts(
     model,

@@ -7,8 +7,7 @@ class SynchronisingStep(enum.Enum):
   """What the last local step of a round, the synchronising one, divides by.
 
   Attributes:
-    EXACT: By the new v-hat, as Algorithm 3 is printed. No client can know it
-      in time, so the server replaces the denominator of that step afterwards.
+    EXACT: By the new v-hat, as Algorithm 3 is printed.
     DELAYED: By the old v-hat, like all the steps before it. This is what the
       proof's "v-hat is independent of the gradient" describes.
   """

@@ -9,11 +9,10 @@ reaches would take the round's state with it.
 
 import atexit
 import concurrent.futures
-import ctypes
 import functools
 import os
-import signal
 import subprocess
+import sys
 import types
 
 import tensorflow_federated as tff
@@ -23,7 +22,6 @@ from tensorflow_federated.python.core.impl.executor_stacks import (
 
 _PR_SET_PDEATHSIG = 1
 _SECONDS_TO_STOP = 5
-_libc = ctypes.CDLL(None, use_errno=True)
 
 # The kernel sends a child's death signal when the *thread* that started it
 # ends, so workers are started from one that lasts as long as the process.
@@ -32,25 +30,30 @@ _starter = concurrent.futures.ThreadPoolExecutor(
 )
 
 
+# Becomes the worker, after asking the kernel for its end with that of `parent`.
+# A program of its own: Python code between fork and exec, which `subprocess`
+# offers, crashes now and then among the threads of TensorFlow and gRPC.
+_LAUNCHER = f"""
+import ctypes, os, signal, sys
+parent, *command = sys.argv[1:]
+ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, signal.SIGKILL)
+if os.getppid() == int(parent):
+  os.execv(command[0], command)
+"""
+
+
 class _MortalPopen(subprocess.Popen):
   """A `subprocess.Popen` whose child dies with this process."""
 
   def __init__(self, args, **kwargs):
-    parent = os.getpid()
-
-    def die_with_parent():
-      _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-      if os.getppid() != parent:  # It has died in the meantime.
-        os._exit(1)
-
+    launch = [sys.executable, '-I', '-S', '-c', _LAUNCHER, str(os.getpid())]
     kwargs.update(
       stdin=subprocess.DEVNULL,
       stdout=subprocess.DEVNULL,
       stderr=subprocess.DEVNULL,
       start_new_session=True,
-      preexec_fn=die_with_parent,
     )
-    start = functools.partial(super().__init__, args, **kwargs)
+    start = functools.partial(super().__init__, [*launch, *args], **kwargs)
     _starter.submit(start).result()
 
   def wait(self, timeout=None):

@@ -1,0 +1,58 @@
+import subprocess
+import sys
+
+import pytest
+
+
+def _run(*flags):
+  return subprocess.run(
+    [sys.executable, '-m', 'programs.counterexample', *flags],
+    capture_output=True,
+    text=True,
+    timeout=300,
+  )
+
+
+def _rows(output):
+  """Returns the table, from rounds to the two values of x."""
+  rows = {}
+  for line in output.splitlines():
+    words = line.split()
+    if words and words[0].isdigit():
+      rows[int(words[0])] = tuple(map(float, words[1:]))
+  return rows
+
+
+def test_naive_walks_off_and_local_amsgrad_does_not(tmp_path):
+  done = _run('--rounds=30', f'--output_dir={tmp_path}')
+  assert (done.returncode, done.stderr) == (0, '')
+  rows = _rows(done.stdout)
+  # The paper: x = 5 + (2 * 0.1 * sqrt(2) - 0.1 * 4 / sqrt(8)) / 3 = 5.047.
+  assert rows[1][0] == 5.047
+  # Then its nodes move by 0.1 / sqrt(1 - 0.5^t), two up and one down.
+  expected = 5 + sum(0.1 / (1 - 0.5**t) ** 0.5 / 3 for t in range(1, 31))
+  assert rows[30][0] == pytest.approx(expected, abs=1e-3)
+  # The shared v-hat is (16 + 1 + 1) / 3 * (1 - 0.5^t), the mean slope 2 / 3.
+  expected = 5 - sum(
+    0.1 * 2 / 3 / (6 * (1 - 0.5**t)) ** 0.5 for t in range(1, 31)
+  )
+  assert rows[30][1] == pytest.approx(expected, abs=1e-3)
+  assert (tmp_path / 'paths.png').stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+  ('flags', 'code', 'message'),
+  [
+    (['--rounds=0'], 2, '--rounds=0'),
+    (['--rond=3'], 2, "'rond'"),
+    (['400'], 2, "'400' is not a flag"),
+    (['--learning_rate=x'], 2, '--learning_rate=x'),
+    (['--output_dir=/dev/null/x'], 1, "'/dev/null/x' cannot be made"),
+  ],
+)
+def test_wrong_usage_is_one_sentence(flags, code, message):
+  done = _run(*flags)
+  assert done.returncode == code
+  assert message in done.stderr
+  assert len(done.stderr.splitlines()) == 1
+  assert done.stdout == ''

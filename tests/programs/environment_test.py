@@ -1,0 +1,95 @@
+"""The script that makes `.venv`, on small environments of the tests' own."""
+
+import subprocess
+import sys
+
+import pytest
+
+from programs import environment
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+  """Returns the root of a project that needs no package."""
+  venv = tmp_path / '.venv'
+  monkeypatch.setattr(environment, '_ROOT', tmp_path)
+  monkeypatch.setattr(environment, '_VENV', venv)
+  monkeypatch.setattr(environment, '_PYTHON', venv / 'bin' / 'python')
+  monkeypatch.setattr(environment, '_STAMP', venv / 'complete')
+  requirements = tmp_path / 'requirements.txt'
+  requirements.write_text('# Nothing.\n')
+  monkeypatch.setattr(environment, '_REQUIREMENTS', requirements)
+  (tmp_path / 'pyproject.toml').write_text('[project]\n')
+  monkeypatch.setattr(sys, 'argv', ['environment.py'])
+  # Without packages to install, pip has nothing to do.
+  monkeypatch.setattr(environment, '_pip', lambda *arguments: None)
+  return tmp_path
+
+
+def _main_and_output(capsys):
+  environment.main()
+  return capsys.readouterr().out
+
+
+def test_second_call_does_nothing(project, capsys):
+  assert 'Installing' in _main_and_output(capsys)
+  assert _main_and_output(capsys) == ''
+
+
+def _half_made(venv):
+  (venv / 'complete').unlink()
+
+
+def _without_python(venv):
+  (venv / 'bin' / 'python').unlink()
+
+
+def _truncated_package(venv):
+  (site_packages,) = venv.glob('lib/python3.*/site-packages')
+  (site_packages / 'pip' / '__init__.py').write_text('')
+
+
+def _missing_file(venv):
+  (site_packages,) = venv.glob('lib/python3.*/site-packages')
+  (site_packages / 'pip' / '__main__.py').unlink()
+
+
+@pytest.mark.parametrize(
+  'break_fn', [_half_made, _without_python, _truncated_package, _missing_file]
+)
+def test_broken_environment_is_made_anew(project, capsys, break_fn):
+  _main_and_output(capsys)
+  break_fn(project / '.venv')
+  assert 'making it anew' in _main_and_output(capsys)
+  assert _main_and_output(capsys) == ''
+  python = project / '.venv' / 'bin' / 'python'
+  subprocess.run([python, '-m', 'pip', '--version'], check=True)
+
+
+def test_other_versions_make_it_anew(project, capsys):
+  _main_and_output(capsys)
+  (project / 'requirements.txt').write_text('# Something else.\n')
+  assert 'making it anew' in _main_and_output(capsys)
+
+
+def test_wrong_python_is_one_sentence(project, monkeypatch):
+  monkeypatch.setattr(sys, 'version_info', (3, 12, 1))
+  with pytest.raises(SystemExit) as info:
+    environment.main()
+  message = str(info.value)
+  assert message.startswith('Python 3.11 is needed, but ')
+  assert message.endswith(
+    'is 3.12.1: name another with `make PYTHON=/path/to/python3.11`.'
+  )
+
+
+def test_wrong_platform_is_one_sentence(project, monkeypatch):
+  monkeypatch.setattr(sys, 'platform', 'darwin')
+  with pytest.raises(SystemExit, match=r'Linux on x86-64 is needed.*darwin'):
+    environment.main()
+
+
+def test_failing_pip_is_explained(project, monkeypatch):
+  monkeypatch.undo()
+  with pytest.raises(SystemExit, match='pip could not install what is needed'):
+    environment._pip('install', '--no-index', 'no-such-package')

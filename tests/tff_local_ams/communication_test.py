@@ -1,0 +1,82 @@
+import pytest
+import tensorflow_federated as tff
+
+import tff_local_ams
+from tests import problems
+from tff_local_ams import communication
+
+# A matrix of 4 x 1 and a bias, in float32.
+_WEIGHTS = 5 * 4
+
+
+def _model():
+  return problems.functional_model(problems.QUADRATIC)
+
+
+def _measure(process):
+  return communication.measure_communication(process)
+
+
+def test_local_amsgrad_sends_the_moments():
+  measured = _measure(tff_local_ams.build_local_amsgrad(_model(), 0.1))
+  # Three hyperparameters in float64 go down. Three weights of means, three
+  # counts of clients and the two numbers of the loss come up.
+  assert measured.down == (_WEIGHTS, _WEIGHTS, _WEIGHTS, _WEIGHTS, 3 * 8)
+  assert measured.up == (_WEIGHTS, _WEIGHTS, _WEIGHTS, 0, 8 * 4)
+  assert measured.down.total == 4 * _WEIGHTS + 24
+  assert measured.up.total == 3 * _WEIGHTS + 32
+
+
+def test_mean_of_maxima_sends_one_more():
+  measured = _measure(
+    tff_local_ams.build_local_amsgrad(
+      _model(), 0.1, denominator=tff_local_ams.Denominator.MEAN_OF_MAXIMA
+    )
+  )
+  assert measured.up == (_WEIGHTS, _WEIGHTS, _WEIGHTS, _WEIGHTS, 9 * 4)
+
+
+def test_local_sgd_sends_the_model():
+  measured = _measure(tff_local_ams.build_local_sgd(_model(), 0.1))
+  assert measured.down == (_WEIGHTS, 0, 0, 0, 8)
+  assert measured.up == (_WEIGHTS, 0, 0, 0, 6 * 4)
+
+
+def test_float64_weights_cost_twice():
+  model = problems.functional_model(problems.QUADRATIC, 'float64')
+  measured = _measure(tff_local_ams.build_local_sgd(model, 0.1))
+  assert measured.up.model == 2 * _WEIGHTS
+
+
+def test_non_trainable_weights_go_down_only():
+  model_fn = problems.keras_model_fn(frozen_layer=True)
+  measured = _measure(tff_local_ams.build_local_sgd(model_fn, 0.1))
+  assert measured.down.model == _WEIGHTS + 4
+  assert measured.up.model == _WEIGHTS
+
+
+@pytest.mark.parametrize('model', ['functional', 'keras'])
+def test_tffs_fed_avg(model):
+  model_fn = _model() if model == 'functional' else problems.keras_model_fn()
+  measured = _measure(
+    tff.learning.algorithms.build_weighted_fed_avg(
+      model_fn, tff.learning.optimizers.build_sgdm(0.1)
+    )
+  )
+  assert measured.down.model == measured.up.model == _WEIGHTS
+  assert measured.down.first_moment == measured.up.first_moment == 0
+
+
+def test_secure_sums_are_counted():
+  process = tff_local_ams.build_local_sgd(
+    _model(),
+    0.1,
+    model_aggregator=tff.learning.secure_aggregator(zeroing=False),
+  )
+  assert _measure(process).up.total >= _WEIGHTS
+
+
+def test_other_objects_are_an_error():
+  process = tff_local_ams.build_silo_naive_amsgrad(_model(), 0.1)
+  with pytest.raises(TypeError, match=r'`process` must be a .*LearningProcess'):
+    _measure(process)
