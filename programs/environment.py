@@ -58,11 +58,8 @@ def _check_machine():
 
 def _fingerprint():
   """Returns what `.venv` depends on: versions, Python, and where it lies."""
-  digest = hashlib.sha256()
-  for path in (_REQUIREMENTS, _ROOT / 'pyproject.toml'):
-    digest.update(path.read_bytes())
-  digest.update(repr((str(_ROOT), sys.version)).encode())
-  return digest.hexdigest()
+  parts = (_REQUIREMENTS.read_text(), sys.version, str(_ROOT))
+  return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def _is_complete():

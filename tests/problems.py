@@ -6,7 +6,8 @@ of more than one tensor are tested; in NumPy they are one vector of length 5.
 
 import collections
 import functools
-from typing import Any, NamedTuple
+from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -39,8 +40,10 @@ LOGISTIC = Problem('logistic', lambda z: 1 / (1 + np.exp(-z)), _cross_entropy)
 
 
 @functools.cache
-def batch(node: int, round_num: int, step: int) -> tuple[np.ndarray, np.ndarray]:
-  """Returns features and binary labels, the same whenever they are asked for."""
+def batch(
+  node: int, round_num: int, step: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns features and binary labels, the same at every call."""
   rng = np.random.default_rng([node, round_num, step])
   # Nodes differ in the scale of their features and in their labels.
   features = rng.normal(size=(BATCH_SIZE, NUM_FEATURES)) * (1 + node)

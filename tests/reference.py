@@ -5,10 +5,10 @@ and shares nothing with the library. The readings of the paper's slips:
 Algorithm 1's last line averages x_j - alpha g_j; Algorithm 2's last line
 divides m_j by the v_hat_j of the same node; every m and v starts at zero.
 
-A round ends with a synchronisation. `rounds` says who is in it and for how long:
-a list with, for each round, a dict from the nodes that take part to their number
-of local steps, k. In the paper all nodes take part with the same k, so that
-"t mod k = 0" and "the last step of the round" are the same.
+A round ends with a synchronisation. `rounds` says who is in it and for how
+long: a list with, for each round, a dict from the nodes that take part to their
+number of local steps, k. In the paper all nodes take part with the same k, so
+that "t mod k = 0" and "the last step of the round" are the same.
 
 `gradient(i, r, s, x)` is node i's gradient at x in step s of round r.
 """
@@ -135,9 +135,7 @@ def mean_of_maxima_amsgrad(
           x_of[i] = x_of[i] - alpha * m[i] / np.sqrt(average)
     # With all nodes in every round the average cannot fall; with some, the
     # denominator is kept from it.
-    average = np.maximum(
-      np.mean([v_hat[j] for j in nodes], axis=0), average
-    )
+    average = np.maximum(np.mean([v_hat[j] for j in nodes], axis=0), average)
     x = np.mean(
       [x_of[j] - alpha * m[j] / np.sqrt(average) for j in nodes], axis=0
     )

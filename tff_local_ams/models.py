@@ -248,9 +248,9 @@ _CONTROL_FLOW = frozenset(
 def _check_trains_in_graph(model: tff.learning.models.FunctionalModel) -> None:
   """Raises if the model's graph waits for a value that nobody feeds.
 
-  `functional_model_from_keras` leaves Keras's symbolic inputs in the graph. What
-  hangs on them is not needed and not run, unless it is control flow, as in
-  layers with a learning phase (Dropout) and in recurrent ones (LSTM): these
+  `functional_model_from_keras` leaves Keras's symbolic inputs in the graph.
+  What hangs on them is not needed and not run, unless it is control flow, as
+  in layers with a learning phase (Dropout) and in recurrent ones (LSTM): these
   would fail in the first round.
   """
   with tf.Graph().as_default() as graph:

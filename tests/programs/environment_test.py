@@ -19,7 +19,6 @@ def project(tmp_path, monkeypatch):
   requirements = tmp_path / 'requirements.txt'
   requirements.write_text('# Nothing.\n')
   monkeypatch.setattr(environment, '_REQUIREMENTS', requirements)
-  (tmp_path / 'pyproject.toml').write_text('[project]\n')
   monkeypatch.setattr(sys, 'argv', ['environment.py'])
   # Without packages to install, pip has nothing to do.
   monkeypatch.setattr(environment, '_pip', lambda *arguments: None)

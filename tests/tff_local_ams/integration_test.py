@@ -5,7 +5,6 @@ import collections
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tensorflow_federated as tff
 
 import tff_local_ams
