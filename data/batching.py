@@ -1,0 +1,120 @@
+"""A client's batches for a round.
+
+They are a function of (seed, round, client), and so the same in this process
+as in a TFF runtime, in a resumed run as in an uninterrupted one.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from data import _checks
+from data import client_data
+from data import randomness
+
+
+class ClientRound(NamedTuple):
+  """What the runtime is told instead of being sent a client's data.
+
+  Attributes:
+    client_id: The id of the client.
+    round_number: The number of the round.
+  """
+
+  client_id: Any
+  round_number: Any
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ClientBatches:
+  """Clients' examples shuffled, repeated, batched and cut to k batches.
+
+  A client that has too few examples for k batches sees them again, in a new
+  order each time. All batches are full.
+
+  Attributes:
+    client_data: The clients, with examples of known shapes.
+    num_batches: k, the number of batches that a client gets in a round.
+    batch_size: The number of examples in a batch.
+    seed: Determines the batches, with the round and the client.
+  """
+
+  client_data: tff.simulation.datasets.ClientData
+  num_batches: int
+  batch_size: int
+  seed: int = 0
+
+  def __post_init__(self):
+    _checks.check_count('num_batches', self.num_batches)
+    _checks.check_count('batch_size', self.batch_size)
+    _checks.check_seed('seed', self.seed)
+
+  def dataset(self, client_id: str, round_number: int) -> tf.data.Dataset:
+    """Returns a client's batches, with the examples they need and no others.
+
+    Raises:
+      ValueError: If there is no such client.
+    """
+    _checks.check_seed('round_number', round_number)
+    if client_id not in self.client_data.client_ids:
+      raise ValueError(
+        '`client_id` must be an id of the client data, such as '
+        f'{self.client_data.client_ids[0]!r}, found {client_id!r}.'
+      )
+    return self._batch(
+      self._traced_examples(
+        tf.constant(client_id), tf.constant(round_number, tf.int64)
+      )
+    )
+
+  @functools.cached_property
+  def computation(self) -> tff.Computation:
+    """From a `ClientRound` to batches, for the runtime to make them itself.
+
+    Compose it with a process, whose `next` then takes `ClientRound`s where it
+    took data sets:
+
+    ```
+    process = tff.simulation.compose_dataset_computation_with_learning_process(
+      batches.computation, process
+    )
+    process.next(state, [ClientRound(client_id, round_number), ...])
+    ```
+    """
+
+    @tff.tensorflow.computation(ClientRound(np.str_, np.int64))
+    def batches(client_round):
+      return self._batch(
+        self._examples(client_round.client_id, client_round.round_number)
+      )
+
+    return batches
+
+  @functools.cached_property
+  def _traced_examples(self) -> Any:
+    return tf.function(self._examples).get_concrete_function(
+      tf.TensorSpec([], tf.string), tf.TensorSpec([], tf.int64)
+    )
+
+  def _examples(self, client_id: tf.Tensor, round_number: tf.Tensor) -> Any:
+    """Returns the examples of all k batches, in order."""
+    everything = client_data.read_all(
+      self.client_data.serializable_dataset_fn(client_id)
+    )
+    size = tf.shape(tf.nest.flatten(everything)[0])[0]
+    needed = self.num_batches * self.batch_size
+    orders = randomness.permutations(
+      randomness.key('batches', self.seed, round_number, client_id),
+      num=-(-needed // size),
+      size=size,
+    )
+    rows = tf.reshape(orders, [-1])[:needed]
+    return tf.nest.map_structure(lambda t: tf.gather(t, rows), everything)
+
+  def _batch(self, examples: Any) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices(examples).batch(self.batch_size)

@@ -1,0 +1,210 @@
+"""TFF's federated EMNIST, for those who have it or can download it."""
+
+import contextlib
+import dataclasses
+import functools
+import os
+import pathlib
+import sqlite3
+import string
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from data import _checks
+from data import client_data
+from data import files
+from data import models
+from data import tasks
+
+NAME = 'emnist'
+FILE_NAME = 'emnist_all.sqlite'
+
+_DEFAULT_FOLDER = '~/.tff'
+_COLUMNS = {
+  'examples': {'split_name', 'client_id', 'serialized_example_proto'},
+  'client_metadata': {'split_name', 'client_id', 'num_examples'},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """The options of `emnist`.
+
+  Attributes:
+    data_dir: The folder that holds `emnist_all.sqlite`, or into which it is
+      downloaded. The default is TFF's, `~/.tff`.
+    only_digits: Whether to use the ten digits alone instead of all 62 classes.
+    model_seed: Determines the model's initial weights.
+  """
+
+  data_dir: str | os.PathLike | None = None
+  only_digits: bool = True
+  model_seed: int = 0
+
+  def __post_init__(self):
+    if self.data_dir is not None and not isinstance(
+      self.data_dir, (str, os.PathLike)
+    ):
+      raise TypeError(
+        f'`data_dir` must be the path of a folder, found {self.data_dir!r}.'
+      )
+    _checks.check_flag('only_digits', self.only_digits)
+    _checks.check_seed('model_seed', self.model_seed)
+
+
+class EmnistClientData(client_data.ExamplesClientData):
+  """The writers of one split.
+
+  Ink is 1 and paper 0, as in MNIST; the file has it the other way round.
+  """
+
+  def __init__(
+    self,
+    client_ids: Sequence[str],
+    load_fn: Callable[[], tff.simulation.datasets.ClientData],
+    element_spec: client_data.Examples,
+  ):
+    """Wraps TFF's client data.
+
+    Args:
+      client_ids: The ids of the split's writers.
+      load_fn: Returns TFF's client data. Called when it is needed.
+      element_spec: The `tf.TensorSpec`s of an example.
+    """
+    super().__init__(client_ids, element_spec)
+    self._load_fn = load_fn
+
+  def examples_fn(self, client_id: tf.Tensor) -> client_data.Examples:
+    """Returns all examples of a writer."""
+    # TFF's constructor makes a data set to look at, which does not belong into
+    # the graph of this function.
+    with tf.init_scope():
+      clients = self._load_fn()
+    exists = client_data.assert_client(
+      client_id, tf.reduce_any(tf.equal(self.client_ids, client_id))
+    )
+    with tf.control_dependencies([exists]):
+      client_id = tf.identity(client_id)
+    stored = client_data.read_all(clients.serializable_dataset_fn(client_id))
+    return client_data.examples(
+      1.0 - stored['pixels'][..., tf.newaxis], stored['label']
+    )
+
+
+def build(options: Options) -> tasks.Task:
+  """Builds the task.
+
+  Raises:
+    files.DataFileError: If the file cannot be had, or is of another kind.
+  """
+  label_names = tuple(string.digits)
+  if not options.only_digits:
+    label_names += tuple(string.ascii_uppercase + string.ascii_lowercase)
+  model = models.emnist_cnn(len(label_names), options.model_seed)
+  path = _find(options)
+
+  @functools.cache
+  def load() -> Any:
+    return tff.simulation.datasets.emnist.load_data(
+      options.only_digits, str(path.parent)
+    )
+
+  def clients(part: int, name: str) -> EmnistClientData:
+    split = f'{"digits_only" if options.only_digits else "all"}_{name}'
+    return EmnistClientData(
+      _client_ids(path, split), lambda: load()[part], model.element_spec
+    )
+
+  train, test = clients(0, 'train'), clients(1, 'test')
+  return tasks.Task(
+    name=NAME,
+    options=options,
+    model=model,
+    batch_size=20,
+    label_names=label_names,
+    train=train,
+    test_fn=lambda: test.create_tf_dataset_from_all_clients(seed=0).batch(
+      tasks.TEST_BATCH_SIZE
+    ),
+  )
+
+
+def _find(options: Options) -> pathlib.Path:
+  """Returns the path of the file, after downloading it if need be."""
+  folder = pathlib.Path(options.data_dir or _DEFAULT_FOLDER).expanduser()
+  path = folder / FILE_NAME
+  try:
+    if options.data_dir is not None and not folder.is_dir():
+      raise files.DataFileError(
+        f'`data_dir` must be a folder that holds {FILE_NAME}, found {folder}, '
+        'which is not a folder: correct the path or make the folder.'
+      )
+    path.open('rb').close()
+  except FileNotFoundError:
+    _download(options, path)
+  except OSError as e:
+    raise files.DataFileError(
+      f'{path} must be a readable file, but opening it says "{e.strerror}": '
+      'give yourself permission to read the folder and the file, or name '
+      'another folder in `data_dir`.'
+    ) from e
+  return path
+
+
+def _download(options: Options, path: pathlib.Path) -> None:
+  try:
+    tff.simulation.datasets.emnist.load_data(
+      options.only_digits, str(path.parent)
+    )
+  except BaseException as e:
+    # An interrupted download would pass for the file the next time.
+    path.unlink(missing_ok=True)
+    if not isinstance(e, Exception):
+      raise
+    raise files.DataFileError(
+      f'{path} must be there or be downloadable, but it is missing and the '
+      f'download says "{e}": connect to a network, name the folder that holds '
+      f'the (decompressed) file in `data_dir`, or use the data set '
+      '`emnist_style`, which ships with the repository.'
+    ) from e
+
+
+def _client_ids(path: pathlib.Path, split: str) -> list[str]:
+  """Returns the ids of a split's writers, having checked the file's schema."""
+  remedy = (
+    'replace it with the one that '
+    '`tff.simulation.datasets.emnist.load_data` downloads, or name another '
+    'folder in `data_dir`'
+  )
+  expected = f"{path} must be TFF's federated EMNIST as an SQLite database"
+  try:
+    with contextlib.closing(
+      sqlite3.connect(f'{path.resolve().as_uri()}?mode=ro', uri=True)
+    ) as connection:
+      for table, columns in _COLUMNS.items():
+        rows = connection.execute(f'PRAGMA table_info({table})')
+        missing = columns - {row[1] for row in rows}
+        if missing:
+          raise files.DataFileError(
+            f'{expected}, but its table `{table}` lacks the columns '
+            f'{", ".join(sorted(missing))}: {remedy}.'
+          )
+      rows = connection.execute(
+        'SELECT DISTINCT client_id FROM client_metadata '
+        'WHERE split_name = ? ORDER BY client_id',
+        (split,),
+      )
+      client_ids = [row[0] for row in rows]
+  except sqlite3.Error as e:
+    raise files.DataFileError(
+      f'{expected}, but SQLite says "{e}": {remedy}.'
+    ) from e
+  if not client_ids:
+    raise files.DataFileError(
+      f'{expected} with a split `{split}`, but no client is in it: {remedy}.'
+    )
+  return client_ids

@@ -1,0 +1,116 @@
+"""The paper's section 6.2: MNIST on a few nodes.
+
+Out of the box a stratified part that ships with the repository; on demand the
+whole of it, from Keras.
+"""
+
+import dataclasses
+import functools
+import string
+
+import numpy as np
+import tensorflow as tf
+
+from data import _checks
+from data import client_data
+from data import files
+from data import models
+from data import splits
+from data import tasks
+
+NAME = 'mnist'
+SPLITS = ('by_class', 'iid', 'dirichlet')
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """The options of `mnist`.
+
+  Attributes:
+    split: 'by_class' (the paper's: no digit on two clients), 'iid' or
+      'dirichlet'.
+    num_clients: The number of clients; it divides the ten classes when they
+      are split by class.
+    concentration: The parameter of the Dirichlet split: the smaller, the less
+      alike are the clients. Other splits ignore it.
+    full: Whether to use all 70,000 images, which Keras downloads unless it has
+      them, instead of the 12,000 that ship with the repository.
+    seed: Determines the i.i.d. and the Dirichlet split.
+    model_seed: Determines the model's initial weights.
+  """
+
+  split: str = 'by_class'
+  num_clients: int = 5
+  concentration: float = 0.5
+  full: bool = False
+  seed: int = 0
+  model_seed: int = 0
+
+  def __post_init__(self):
+    _checks.check_choice('split', self.split, SPLITS)
+    _checks.check_count('num_clients', self.num_clients)
+    _checks.check_positive('concentration', self.concentration)
+    _checks.check_flag('full', self.full)
+    _checks.check_seed('seed', self.seed)
+    _checks.check_seed('model_seed', self.model_seed)
+
+
+def build(options: Options) -> tasks.Task:
+  """Builds the task."""
+  model = models.paper_cnn(options.model_seed)
+  arrays = load_arrays(options.full)
+  return tasks.Task(
+    name=NAME,
+    options=options,
+    model=model,
+    batch_size=32,
+    label_names=tuple(string.digits),
+    train=client_data.ArrayClientData(
+      arrays.train_x,
+      arrays.train_y.astype(np.int32),
+      splits.name_clients(_split(arrays.train_y, options)),
+      model.element_spec,
+      features,
+    ),
+    test_fn=functools.partial(
+      tasks.batch_test_examples,
+      arrays.test_x,
+      arrays.test_y.astype(np.int32),
+      features,
+    ),
+  )
+
+
+def load_arrays(full: bool) -> files.Arrays:
+  """Returns the shipped part of MNIST, or all of it.
+
+  Raises:
+    files.DataFileError: If the file is not what it should be or, for all of it,
+      if Keras neither has it nor can download it.
+  """
+  if not full:
+    return files.read(files.MNIST)
+  try:
+    train, test = tf.keras.datasets.mnist.load_data()
+  except Exception as e:
+    raise files.DataFileError(
+      'All of MNIST must be at ~/.keras/datasets/mnist.npz or be downloadable, '
+      f'but Keras says "{e}": put the file there, connect to a network, or do '
+      'without `full`, with the part that ships with the repository.'
+    ) from e
+  return files.Arrays(*train, *test)
+
+
+def features(pixels: tf.Tensor) -> tf.Tensor:
+  """Returns stored images as models see them: [28, 28, 1], 0 paper, 1 ink."""
+  return tf.cast(pixels, tf.float32)[..., tf.newaxis] / 255.0
+
+
+def _split(labels: np.ndarray, options: Options) -> list[np.ndarray]:
+  if options.split == 'by_class':
+    return splits.by_class(labels, options.num_clients)
+  if options.split == 'iid':
+    return splits.iid(labels, options.num_clients, options.seed)
+  return splits.dirichlet(
+    labels, options.num_clients, options.concentration, options.seed
+  )

@@ -1,0 +1,70 @@
+"""Which clients take part in a round."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from data import _checks
+from data import randomness
+
+
+class Cohort(NamedTuple):
+  """The clients of a round.
+
+  Attributes:
+    selected: The ids of the clients that were asked.
+    answering: Those of them that answer, in the same order: all without
+      drop-out. May be empty.
+  """
+
+  selected: tuple[str, ...]
+  answering: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class ClientSampler:
+  """Samples the clients of a round, uniformly and without replacement.
+
+  The cohort is a function of the seed and the round, so that a resumed run
+  meets the clients that the uninterrupted one would have met. Its cost does not
+  depend on the number of clients to choose from.
+
+  Attributes:
+    client_ids: The ids to choose from.
+    clients_per_round: How many clients are asked in a round.
+    seed: Determines the cohorts.
+    dropout: The probability with which a client that was asked never answers.
+      Who is asked does not depend on it.
+  """
+
+  client_ids: Sequence[str]
+  clients_per_round: int
+  seed: int = 0
+  dropout: float = 0.0
+
+  def __post_init__(self):
+    _checks.check_count('clients_per_round', self.clients_per_round)
+    _checks.check_seed('seed', self.seed)
+    _checks.check_probability('dropout', self.dropout)
+    if self.clients_per_round > len(self.client_ids):
+      raise ValueError(
+        '`clients_per_round` must be at most the number of clients, '
+        f'{len(self.client_ids)}, found {self.clients_per_round!r}.'
+      )
+
+  def sample(self, round_number: int) -> Cohort:
+    """Returns the clients of a round."""
+    _checks.check_seed('round_number', round_number)
+    numbers = randomness.generator('cohort', self.seed, round_number).choice(
+      len(self.client_ids), self.clients_per_round, replace=False
+    )
+    selected = tuple(self.client_ids[int(number)] for number in numbers)
+    luck = randomness.generator('dropout', self.seed, round_number).random(
+      self.clients_per_round
+    )
+    answering = tuple(
+      client_id
+      for client_id, u in zip(selected, luck, strict=True)
+      if u >= self.dropout
+    )
+    return Cohort(selected, answering)
