@@ -29,7 +29,7 @@ format: environment ## Format the code.
 
 environment: ## Make or repair .venv.
 	@command -v "$(PYTHON)" > /dev/null || { echo "Python 3.11 is needed, but \
-	there is no '$(PYTHON)': name one with 'make PYTHON=/path/to/python3.11'." \
+	there is no '$(PYTHON)': name one with 'make demo PYTHON=/path/to/python3.11'." \
 	>&2; exit 1; }
 	@"$(PYTHON)" programs/environment.py
 

@@ -7,6 +7,7 @@ options, for example `python -m data.preview mnist --split dirichlet`.
 import argparse
 import dataclasses
 import inspect
+import logging
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ def draw(task: tasks.Task, show: int, path: pathlib.Path) -> None:
     path: Where to write the picture.
   """
   _checks.check_count('show', show)
+  # It announces on standard error that it looks for fonts, the first time.
+  logging.getLogger('matplotlib').setLevel(logging.ERROR)
   # Only here: the rest of the package does without it.
   from matplotlib import figure
 

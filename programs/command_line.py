@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Failures that a
 user can mend are one sentence on standard error, never a traceback.
 """
 
+import logging
 import os
 import pathlib
 import sys
@@ -12,6 +13,9 @@ from collections.abc import Sequence
 
 from absl import app
 from absl import flags
+
+# It announces on standard error that it looks for fonts, the first time.
+logging.getLogger('matplotlib').setLevel(logging.ERROR)
 
 
 class ProgramError(Exception):

@@ -10,11 +10,13 @@ the pulls' proportion as it is.
 prints both paths and draws them.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import tqdm
 from absl import flags
+from matplotlib import figure
 
 import data
 import tff_local_ams
@@ -28,6 +30,9 @@ _LOCAL_STEPS = flags.DEFINE_integer(
 )
 _LEARNING_RATE = flags.DEFINE_float(
   'learning_rate', 0.1, "The paper's alpha.", lower_bound=0.0
+)
+flags.register_validator(
+  'learning_rate', math.isfinite, message='--learning_rate must be finite.'
 )
 _OUTPUT_DIR = flags.DEFINE_string(
   'output_dir', 'results/counterexample', 'Folder for the picture.'
@@ -88,12 +93,8 @@ def _print_table(paths: dict[str, list[float]]) -> None:
 
 
 def _draw(paths: dict[str, list[float]], picture: Any) -> None:
-  import matplotlib
-
-  matplotlib.use('Agg')
-  from matplotlib import pyplot
-
-  figure, axes = pyplot.subplots(figsize=(7, 4), layout='constrained')
+  canvas = figure.Figure(figsize=(7, 4), layout='constrained')
+  axes = canvas.subplots()
   axes.axhline(0, color='grey', linewidth=0.8, linestyle='--')
   for (name, path), color in zip(paths.items(), ('C3', 'C0'), strict=True):
     axes.plot(path, label=name, color=color)
@@ -115,8 +116,7 @@ def _draw(paths: dict[str, list[float]], picture: Any) -> None:
   )
   axes.margins(x=0.1)
   axes.legend()
-  figure.savefig(picture, dpi=120)
-  pyplot.close(figure)
+  canvas.savefig(picture, dpi=120)
 
 
 if __name__ == '__main__':

@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import pathlib
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def _check_machine():
   if sys.version_info[:2] != (3, 11):
     sys.exit(
       f'Python 3.11 is needed, but {sys.executable} is {version}: name '
-      'another with `make PYTHON=/path/to/python3.11`.'
+      'another with `make demo PYTHON=/path/to/python3.11`.'
     )
   if (sys.platform, platform.machine()) != ('linux', 'x86_64'):
     sys.exit(
@@ -66,22 +67,33 @@ def _is_complete():
   if not _STAMP.is_file() or _STAMP.read_text() != _fingerprint():
     return False
   runs = _PYTHON.exists() and not subprocess.run([_PYTHON, '-c', '']).returncode
-  return runs and not _first_broken_file()
+  return runs and _is_whole()
 
 
-def _first_broken_file():
-  """Returns a file that is missing or not as long as its package says."""
-  (site_packages,) = (_VENV / 'lib').glob('python3.*/site-packages')
-  for record in site_packages.glob('*.dist-info/RECORD'):
+def _is_whole():
+  """Whether all packages are there, with all their files in full length."""
+  missing = {_normalised(line) for line in _requirements()}
+  for record in (_VENV / 'lib').glob('python3.*/site-packages/*/RECORD'):
+    site_packages = record.parent.parent
+    name, version = record.parent.stem.split('-', 1)
+    missing.discard(_normalised(f'{name}=={version}'))
     with open(record, newline='') as lines:
-      for name, _, size in csv.reader(lines):
-        path = site_packages / name
+      for path, _, size in csv.reader(lines):
         try:
-          if size and path.stat().st_size != int(size):
-            return path
+          if size and (site_packages / path).stat().st_size != int(size):
+            return False
         except OSError:
-          return path
-  return None
+          return False
+  return not missing
+
+
+def _requirements():
+  lines = _REQUIREMENTS.read_text().splitlines()
+  return [line for line in lines if line and not line.startswith('#')]
+
+
+def _normalised(requirement):
+  return re.sub('[-_.]+', '-', requirement).lower()
 
 
 def _install():
@@ -96,12 +108,7 @@ def _install():
       'The environment could not be made. On Debian and Ubuntu it needs '
       '`apt install python3.11-venv`.\n' + (made.stdout + made.stderr).strip()
     )
-  requirements = [
-    line
-    for line in _REQUIREMENTS.read_text().splitlines()
-    if line and not line.startswith('#')
-  ]
-  _pip_install(requirements, 'packages into .venv, once (about 3 GB)')
+  _pip_install(_requirements(), 'packages into .venv, once (about 3 GB)')
   _pip('install', '--no-deps', '--no-build-isolation', '--editable', _ROOT)
   _STAMP.write_text(_fingerprint())
 
@@ -135,5 +142,5 @@ if __name__ == '__main__':
   try:
     main()
   except KeyboardInterrupt:
-    print('\nInterrupted; the next call goes on.', file=sys.stderr)
+    print('\nInterrupted; the next call starts anew.', file=sys.stderr)
     sys.exit(130)

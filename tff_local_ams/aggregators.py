@@ -120,13 +120,8 @@ def build_moments_aggregator(
 
   @tff.tensorflow.computation
   def initial_moments():
-    def filled(value):
-      return tf.nest.map_structure(
-        lambda s: tf.constant(value, s.dtype, s.shape),
-        tff.types.type_to_tf_tensor_specs(weights_type),
-      )
-
-    return optimizers.Moments(filled(0.0), filled(0.0), filled(epsilon))
+    specs = tff.types.type_to_tf_tensor_specs(weights_type)
+    return optimizers.initial_moments(specs, epsilon)
 
   @tff.federated_computation
   def init_fn():

@@ -78,7 +78,7 @@ class _Carry(NamedTuple):
   """What goes from one local step to the next."""
 
   trainable: tuple[Any, ...]
-  trainable_before: tuple[Any, ...]  # The last step.
+  trainable_before: tuple[Any, ...]  # Before the last step.
   optimizer_state: Any
   metrics: Any
   num_examples: Any

@@ -85,14 +85,29 @@ def measure_communication(
 
 def _sum_up(type_spec: tff.Type, model_types: list[tff.Type]) -> Bytes:
   counts = dict.fromkeys(Bytes._fields, 0)
-  for kind, size in _sizes(type_spec, 'other', model_types):
+  for kind, size in _sizes(type_spec, 'other'):
     counts[kind] += size
+  if not counts['model']:
+    # TFF's own algorithms send the update without a name.
+    size = _first_size(type_spec, model_types)
+    counts['model'] += size
+    counts['other'] -= size
   return Bytes(**counts)
 
 
-def _sizes(
-  type_spec: tff.Type, kind: str, model_types: list[tff.Type]
-) -> Iterator[tuple[str, int]]:
+def _first_size(type_spec: tff.Type, wanted: list[tff.Type]) -> int:
+  """Returns the size of the first part that is of a wanted type, or zero."""
+  if any(type_spec.is_equivalent_to(t) for t in wanted):
+    return sum(size for _, size in _sizes(type_spec, 'other'))
+  if isinstance(type_spec, tff.StructType):
+    for _, element in tff.structure.iter_elements(type_spec):
+      size = _first_size(element, wanted)
+      if size:
+        return size
+  return 0
+
+
+def _sizes(type_spec: tff.Type, kind: str) -> Iterator[tuple[str, int]]:
   """Yields each tensor's kind, which the names around it tell, and its size."""
   if isinstance(type_spec, tff.TensorType):
     yield kind, _size(type_spec)
@@ -101,11 +116,6 @@ def _sizes(
     raise ValueError(
       f'The size of a value of type {type_spec} depends on the value.'
     )
-  # TFF's own algorithms send the update without a name.
-  if kind == 'other' and any(
-    type_spec.is_equivalent_to(t) for t in model_types
-  ):
-    kind = 'model'
   for name, element in tff.structure.iter_elements(type_spec):
     if name in _MOMENT_NAMES:
       element_kind = name
@@ -113,7 +123,7 @@ def _sizes(
       element_kind = 'model'
     else:
       element_kind = kind
-    yield from _sizes(element, element_kind, model_types)
+    yield from _sizes(element, element_kind)
 
 
 def _size(tensor_type: tff.TensorType) -> int:

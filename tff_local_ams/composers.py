@@ -288,7 +288,11 @@ def server_step(
     tff.federated_zip(
       ClientWorkState(
         tff.federated_map(
-          parts.hyperparameters.advance, state.client_work.hyperparameters
+          parts.hyperparameters.advance,
+          (
+            state.client_work.hyperparameters,
+            aggregator_output.measurements['update_rejected'],
+          ),
         ),
         participation.state,
       )

@@ -25,10 +25,12 @@ class HparamsState(NamedTuple):
 
   Attributes:
     round_num: The number of rounds done, an int32 scalar.
+    warm_up_rounds_left: How many more rounds only measure, an int32 scalar.
     hparams: The hyperparameters of the coming round, float64 scalars by name.
   """
 
   round_num: Any
+  warm_up_rounds_left: Any
   hparams: collections.OrderedDict[str, Any]
 
 
@@ -38,17 +40,14 @@ class Hyperparameters(NamedTuple):
   Attributes:
     initialize: `( -> HparamsState)`.
     for_clients: `(HparamsState -> hparams)`, what clients use in this round.
-    advance: `(HparamsState -> HparamsState)`, the state for the next round.
+    advance: `(<HparamsState, int32> -> HparamsState)`, the state for the next
+      round. The number is 1 if this round's update was rejected: such a round
+      has measured nothing, and is no warm-up.
   """
 
   initialize: tff.Computation
   for_clients: tff.Computation
   advance: tff.Computation
-
-  @property
-  def state_type(self) -> tff.Type:
-    """The `tff.Type` of the state."""
-    return self.initialize.type_signature.result
 
 
 def build_hyperparameters(
@@ -79,7 +78,7 @@ def build_hyperparameters(
       [(optimizers.LEARNING_RATE_KEY, schedule_fn(tf.constant(0, tf.int32)))]
     )
     hparams.update((key, np.float64(value)) for key, value in others.items())
-    return HparamsState(np.int32(0), hparams)
+    return HparamsState(np.int32(0), np.int32(warm_up_rounds), hparams)
 
   state_type = initialize.type_signature.result
 
@@ -88,17 +87,20 @@ def build_hyperparameters(
     hparams = collections.OrderedDict(state.hparams)
     rate = hparams[optimizers.LEARNING_RATE_KEY]
     hparams[optimizers.LEARNING_RATE_KEY] = tf.where(
-      state.round_num < warm_up_rounds, tf.zeros_like(rate), rate
+      state.warm_up_rounds_left > 0, tf.zeros_like(rate), rate
     )
     return hparams
 
-  @tff.tensorflow.computation(state_type)
-  def advance(state):
+  @tff.tensorflow.computation(state_type, np.int32)
+  def advance(state, rejected):
     round_num = state.round_num + 1
+    warm_up_rounds_left = tf.maximum(
+      state.warm_up_rounds_left - (1 - rejected), 0
+    )
     hparams = collections.OrderedDict(state.hparams)
     if callable(learning_rate):
       hparams[optimizers.LEARNING_RATE_KEY] = schedule_fn(round_num)
-    return HparamsState(round_num, hparams)
+    return HparamsState(round_num, warm_up_rounds_left, hparams)
 
   return Hyperparameters(initialize, for_clients, advance)
 

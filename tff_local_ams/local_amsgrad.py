@@ -96,9 +96,13 @@ def build_local_amsgrad(
     model_distributor: How the weights reach the clients. If `None`, a
       broadcast.
     model_aggregator: A `tff.aggregators` factory for the mean of the model
-      deltas. If `None`, the weighted mean.
-    moments_aggregator: A `tff.aggregators` factory for the mean of each moment.
-      If `None`, the weighted mean.
+      deltas, without the synchronising step. If `None`, the weighted mean. An
+      unweighted one (as private ones are) counts a client that takes no part as
+      one that has not moved.
+    moments_aggregator: A `tff.aggregators` factory for the mean of each moment,
+      and thereby for the synchronising step: for privacy or robustness set both
+      of them. If `None`, the weighted mean. To an unweighted one, a client that
+      takes no part sends the moments that it was given.
     metrics_aggregator: As in `tff.learning`. If `None`,
       `tff.learning.metrics.sum_then_finalize`.
     participation_aggregator: A `tff.aggregators` factory for the sums of

@@ -24,6 +24,7 @@ _SECOND_MOMENT_KEY = 'second_moment'
 _MAX_SECOND_MOMENT_KEY = 'max_second_moment'
 _DENOMINATOR_KEY = 'denominator'
 _HPARAMS_KEYS = (LEARNING_RATE_KEY, BETA_1_KEY, BETA_2_KEY)
+_MOMENT_KEYS = (_FIRST_MOMENT_KEY, _SECOND_MOMENT_KEY, _MAX_SECOND_MOMENT_KEY)
 
 
 class Moments(NamedTuple):
@@ -38,6 +39,32 @@ class Moments(NamedTuple):
   first_moment: Any
   second_moment: Any
   max_second_moment: Any
+
+
+def initial_moments(specs: Any, epsilon: float) -> Moments:
+  """Returns m = v = 0 and v_hat = epsilon.
+
+  Args:
+    specs: A structure of `tf.TensorSpec`s of the weights.
+    epsilon: A positive number.
+
+  Raises:
+    ValueError: If `epsilon` is zero in the precision of a weight.
+  """
+
+  def filled(value):
+    return tf.nest.map_structure(
+      lambda s: tf.constant(value, s.dtype, s.shape), specs
+    )
+
+  for spec in tf.nest.flatten(specs):
+    smallest = np.finfo(spec.dtype.as_numpy_dtype).tiny
+    if epsilon < smallest:
+      raise ValueError(
+        f'`epsilon` must be at least {smallest:.2g} for weights of type '
+        f'{spec.dtype.name}, found {epsilon!r}.'
+      )
+  return Moments(filled(0.0), filled(0.0), filled(epsilon))
 
 
 def next_first_moment(m: tf.Tensor, g: tf.Tensor, beta_1: Any) -> tf.Tensor:
@@ -74,18 +101,12 @@ class _AMSGrad(tff.learning.optimizers.Optimizer):
     self._epsilon = epsilon
 
   def initialize(self, specs):
-    def filled(value):
-      return tf.nest.map_structure(
-        lambda s: tf.constant(value, s.dtype, s.shape), specs
-      )
-
     state = collections.OrderedDict(
       (key, value if tf.is_tensor(value) else np.float64(value))
       for key, value in zip(_HPARAMS_KEYS, self._hparams, strict=True)
     )
-    state[_FIRST_MOMENT_KEY] = filled(0.0)
-    state[_SECOND_MOMENT_KEY] = filled(0.0)
-    state[_MAX_SECOND_MOMENT_KEY] = filled(self._epsilon)
+    moments = initial_moments(specs, self._epsilon)
+    state.update(zip(_MOMENT_KEYS, moments, strict=True))
     return state
 
   def next(self, state, weights, gradients):
@@ -134,9 +155,6 @@ class _AMSGrad(tff.learning.optimizers.Optimizer):
     return _replace(state, **dict(zip(keys, new_columns[1:], strict=True))), (
       new_columns[0]
     )
-
-
-_MOMENT_KEYS = (_FIRST_MOMENT_KEY, _SECOND_MOMENT_KEY, _MAX_SECOND_MOMENT_KEY)
 
 
 class _SharedAMSGrad(_AMSGrad):

@@ -57,6 +57,9 @@ class SiloProcess(tff.templates.IterativeProcess):
 
   `silo_states` and `client_data` are lists of equal length and order. A round
   of some of the silos, at least one, takes and returns the states of those.
+
+  If `metrics['aggregator']['update_rejected']` is 1, the state has stayed as it
+  was; go on from the old silo states too.
   """
 
   def __init__(

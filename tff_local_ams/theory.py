@@ -111,7 +111,7 @@ def bound_terms(
       f'`num_iterations` must be at least 16 N L^2 / (epsilon d) = {smallest}, '
       f'found {num_iterations!r}.'
     )
-  rate = math.sqrt(dimension) / math.sqrt(num_iterations * num_nodes)
+  rate = convergence_rate(num_iterations, num_nodes, dimension)
   momentum = beta_1 / (1 - beta_1)
   squared_bound = gradient_bound**2
   per_iteration = num_nodes / num_iterations
@@ -143,7 +143,10 @@ def bound(*args: Any, **kwargs: Any) -> float:
 def convergence_rate(
   num_iterations: int, num_nodes: int, dimension: int
 ) -> float:
-  """Returns sqrt(d) / sqrt(T N), the corollary's rate up to a constant."""
+  """Returns sqrt(d) / sqrt(T N), the corollary's rate up to a constant.
+
+  It holds for T of at least `min_num_iterations` and, with momentum, N d.
+  """
   _check_sizes(num_iterations, num_nodes, dimension)
   return math.sqrt(dimension) / math.sqrt(num_iterations * num_nodes)
 

@@ -66,14 +66,49 @@ def test_folder_without_packages(tmp_path):
   assert str(tmp_path) in str(e.value)
 
 
-def test_comparison_sees_a_different_array(tmp_path, capsys):
+def _letters_file(folder, content):
+  sha256 = hashlib.sha256(content).hexdigest()
+  return files.DataFile(folder / 'x.npz', sha256)
+
+
+def test_only_the_right_bytes_are_written(tmp_path, capsys):
   arrays = files.read(files.LETTERS)
-  other = arrays._replace(test_y=arrays.test_y[::-1])
-  file = files.DataFile(tmp_path / 'x.npz', '')
-  file.path.write_bytes(files.pack(other))
-  assert not make_files._compare(file, files.pack(arrays))
+  right = files.pack(arrays)
+  wrong = files.pack(arrays._replace(test_y=arrays.test_y[::-1]))
+  file = _letters_file(tmp_path, right)
+  assert not make_files._check(file, wrong, write=True)
   assert 'DIFFERENT' in capsys.readouterr().out
-  assert make_files._compare(file, files.pack(other))
+  assert not file.path.exists()
+  assert make_files._check(file, right, write=True)
+  assert file.path.read_bytes() == right
+
+
+def test_another_compression_is_recognised_and_not_written(tmp_path, capsys):
+  arrays = files.read(files.LETTERS)
+  shipped = files.pack(arrays)
+  file = _letters_file(tmp_path, shipped)
+  file.path.write_bytes(shipped)
+  buffer = io.BytesIO()
+  np.savez(buffer, **arrays._asdict())
+  assert make_files._check(file, buffer.getvalue(), write=True)
+  assert 'another zlib' in capsys.readouterr().out
+  assert file.path.read_bytes() == shipped
+
+
+def test_truncated_shipped_file_is_different(tmp_path, capsys):
+  content = files.pack(files.read(files.LETTERS))
+  file = files.DataFile(tmp_path / 'x.npz', 'another')
+  file.path.write_bytes(content[:1000])
+  assert not make_files._check(file, content, write=False)
+  assert 'DIFFERENT' in capsys.readouterr().out
+
+
+def test_errors_are_one_sentence(tmp_path, capsys):
+  assert make_files.main(['--packages', str(tmp_path)]) == 1
+  error = capsys.readouterr().err
+  assert error.startswith('error: ')
+  assert 'Traceback' not in error
+  assert len(error.splitlines()) == 1
 
 
 @pytest.mark.slow

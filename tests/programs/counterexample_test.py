@@ -47,6 +47,7 @@ def test_naive_walks_off_and_local_amsgrad_does_not(tmp_path):
     (['--rond=3'], 2, "'rond'"),
     (['400'], 2, "'400' is not a flag"),
     (['--learning_rate=x'], 2, '--learning_rate=x'),
+    (['--learning_rate=nan'], 2, '--learning_rate must be finite'),
     (['--output_dir=/dev/null/x'], 1, "'/dev/null/x' cannot be made"),
   ],
 )

@@ -1,5 +1,7 @@
 """The script that makes `.venv`, on small environments of the tests' own."""
 
+import ensurepip
+import shutil
 import subprocess
 import sys
 
@@ -10,17 +12,17 @@ from programs import environment
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-  """Returns the root of a project that needs no package."""
+  """Returns the root of a project that needs nothing but pip."""
   venv = tmp_path / '.venv'
   monkeypatch.setattr(environment, '_ROOT', tmp_path)
   monkeypatch.setattr(environment, '_VENV', venv)
   monkeypatch.setattr(environment, '_PYTHON', venv / 'bin' / 'python')
   monkeypatch.setattr(environment, '_STAMP', venv / 'complete')
   requirements = tmp_path / 'requirements.txt'
-  requirements.write_text('# Nothing.\n')
+  # The one package that every new environment has.
+  requirements.write_text(f'# A list.\npip=={ensurepip.version()}\n')
   monkeypatch.setattr(environment, '_REQUIREMENTS', requirements)
   monkeypatch.setattr(sys, 'argv', ['environment.py'])
-  # Without packages to install, pip has nothing to do.
   monkeypatch.setattr(environment, '_pip', lambda *arguments: None)
   return tmp_path
 
@@ -48,13 +50,31 @@ def _truncated_package(venv):
   (site_packages / 'pip' / '__init__.py').write_text('')
 
 
+def _without_packages(venv):
+  shutil.rmtree(venv / 'lib')
+
+
+def _missing_package(venv):
+  (site_packages,) = venv.glob('lib/python3.*/site-packages')
+  for path in site_packages.glob('pip*'):
+    shutil.rmtree(path)
+
+
 def _missing_file(venv):
   (site_packages,) = venv.glob('lib/python3.*/site-packages')
   (site_packages / 'pip' / '__main__.py').unlink()
 
 
 @pytest.mark.parametrize(
-  'break_fn', [_half_made, _without_python, _truncated_package, _missing_file]
+  'break_fn',
+  [
+    _half_made,
+    _without_python,
+    _without_packages,
+    _missing_package,
+    _missing_file,
+    _truncated_package,
+  ],
 )
 def test_broken_environment_is_made_anew(project, capsys, break_fn):
   _main_and_output(capsys)
@@ -67,7 +87,8 @@ def test_broken_environment_is_made_anew(project, capsys, break_fn):
 
 def test_other_versions_make_it_anew(project, capsys):
   _main_and_output(capsys)
-  (project / 'requirements.txt').write_text('# Something else.\n')
+  with open(project / 'requirements.txt', 'a') as requirements:
+    requirements.write('# Something else.\n')
   assert 'making it anew' in _main_and_output(capsys)
 
 
@@ -78,7 +99,7 @@ def test_wrong_python_is_one_sentence(project, monkeypatch):
   message = str(info.value)
   assert message.startswith('Python 3.11 is needed, but ')
   assert message.endswith(
-    'is 3.12.1: name another with `make PYTHON=/path/to/python3.11`.'
+    'is 3.12.1: name another with `make demo PYTHON=/path/to/python3.11`.'
   )
 
 

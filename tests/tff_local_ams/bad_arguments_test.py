@@ -72,6 +72,7 @@ def test_arguments_of_all(build_fn, argument, value, error, message):
     ('beta_2', True, TypeError, 'found True'),
     ('epsilon', 0.0, ValueError, r'positive, found 0\.0'),
     ('epsilon', float('nan'), ValueError, 'found nan'),
+    ('epsilon', 1e-50, ValueError, 'at least 1.2e-38 .*float32, found 1e-50'),
     ('warm_up_rounds', -1, ValueError, 'at least 0, found -1'),
     ('warm_up_rounds', 1.5, TypeError, 'integer, found 1.5'),
   ],

@@ -1,4 +1,8 @@
+import collections
+
+import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_federated as tff
 
 import tff_local_ams
@@ -65,6 +69,27 @@ def test_tffs_fed_avg(model):
   )
   assert measured.down.model == measured.up.model == _WEIGHTS
   assert measured.down.first_moment == measured.up.first_moment == 0
+
+
+def test_metrics_that_look_like_weights_are_not_the_model():
+  # Two scalars, as the state of a mean has.
+  @tf.function
+  def predict_on_batch(weights, x, training):
+    del training
+    (w, bias), _ = weights
+    return w * x[:, :1] + bias
+
+  model = tff.learning.models.FunctionalModel(
+    initial_weights=((np.float32(1), np.float32(0)), ()),
+    predict_on_batch_fn=predict_on_batch,
+    loss_fn=_model().loss,
+    metrics_fns=tff.learning.metrics.create_functional_metric_fns(
+      lambda: collections.OrderedDict(error=tf.keras.metrics.MeanSquaredError())
+    ),
+    input_spec=problems.input_spec(),
+  )
+  process = tff_local_ams.build_local_sgd(model, 0.1)
+  assert _measure(process).up.model == 2 * 4
 
 
 def test_secure_sums_are_counted():

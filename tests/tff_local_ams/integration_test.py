@@ -53,7 +53,8 @@ def test_type_signature_of_local_amsgrad():
   state = (
     f'<global_model_weights=<trainable={weights},non_trainable=<>>,'
     'distributor=<>,'
-    'client_work=<hyperparameters=<round_num=int32,hparams=<'
+    'client_work=<hyperparameters=<round_num=int32,warm_up_rounds_left=int32,'
+    'hparams=<'
     'learning_rate=float64,beta_1=float64,beta_2=float64>>,participation=<>>,'
     f'aggregator=<first_moment={weights},second_moment={weights},'
     f'max_second_moment={weights},means=<delta={mean_state},'

@@ -93,6 +93,24 @@ def test_hand_computed_first_round_mean_of_maxima():
   np.testing.assert_allclose(state.aggregator.max_second_moment, [20])
 
 
+def test_clipped_deltas_leave_the_synchronising_step_alone():
+  # As in the first test, but the deltas of 2 and 0 are clipped to 0.5.
+  process = tff_local_ams.build_local_amsgrad(
+    _scalar_model(),
+    1.0,
+    beta_1=0.5,
+    beta_2=0.5,
+    epsilon=1.0,
+    model_aggregator=tff.aggregators.clipping_factory(
+      0.5, tff.aggregators.MeanFactory()
+    ),
+  )
+  data = [_gradients(4, 0), _gradients(0, 8)]
+  state, _ = process.next(process.initialize(), data)
+  expected = 5 - (0.5 + 0) / 2 - 2.5 / 18**0.5
+  np.testing.assert_allclose(_weight(process, state), expected, rtol=1e-6)
+
+
 def test_example_count_weighting():
   # Gradients 1 and 4, of one and three examples: the mean is 13 / 4.
   process = tff_local_ams.build_local_sgd(
@@ -195,6 +213,17 @@ def test_warm_up_measures_and_does_not_move():
   state, _ = process.next(state, data)
   expected = 5 - (3.25 + 1.25) / 2 / 18**0.5 - (1.625 + 4.625) / 2 / 22.5**0.5
   np.testing.assert_allclose(_weight(process, state), expected)
+
+
+def test_round_without_clients_is_no_warm_up():
+  process = tff_local_ams.build_local_amsgrad(
+    _scalar_model(), 1.0, warm_up_rounds=1
+  )
+  state, _ = process.next(process.initialize(), [])
+  state, _ = process.next(state, [_gradients(4, 0)])
+  assert _weight(process, state) == 5
+  state, _ = process.next(state, [_gradients(4, 0)])
+  assert _weight(process, state) < 5
 
 
 def test_hparams_can_be_read_and_set_in_mid_training():
