@@ -5,7 +5,7 @@ down with slope 4, two push it up with slope 1. With a denominator of its own,
 each node pulls equally strongly, so the two win; a shared denominator leaves
 the pulls' proportion as it is.
 
-  python -m programs.counterexample [--rounds=400] [--local_steps=1]
+  python -m programs.counterexample [--rounds=300] [--local_steps=1]
 
 prints both paths and draws them.
 """
@@ -23,7 +23,7 @@ import tff_local_ams
 from programs import command_line
 
 _ROUNDS = flags.DEFINE_integer(
-  'rounds', 400, 'Number of synchronisations.', lower_bound=1
+  'rounds', 300, 'Number of synchronisations.', lower_bound=1
 )
 _LOCAL_STEPS = flags.DEFINE_integer(
   'local_steps', 1, "The paper's k: steps between them.", lower_bound=1
@@ -84,7 +84,7 @@ def _path(process: Any, task: data.Task) -> Iterator[float]:
 
 def _print_table(paths: dict[str, list[float]]) -> None:
   """Prints the first rounds, then ever fewer, and the last."""
-  rows = [0, 1, 2, 3, 10, 30, 100, 200, 300, _ROUNDS.value]
+  rows = [0, 1, 2, 3, 10, 30, 100, 200, _ROUNDS.value]
   rows = sorted({row for row in rows if row <= _ROUNDS.value})
   print('x, which belongs at 0, after so many rounds:\n')
   print('round' + ''.join(f'{name:>22}' for name in paths))
