@@ -148,21 +148,18 @@ class _AMSGrad(tff.learning.optimizers.Optimizer):
     updated = [
       (x, *rest) if g is None else update(x, g, *rest) for x, g, *rest in rows
     ]
-    new_columns = [
+    new_weights, *new_values = (
       tf.nest.pack_sequence_as(weights, [row[i] for row in updated])
       for i in range(1 + len(keys))
-    ]
-    return _replace(state, **dict(zip(keys, new_columns[1:], strict=True))), (
-      new_columns[0]
     )
+    new_state = _replace(state, **dict(zip(keys, new_values, strict=True)))
+    return new_state, new_weights
 
 
 class _SharedAMSGrad(_AMSGrad):
   """AMSGrad whose denominator stands still, see `build_shared_amsgrad`."""
 
   def next(self, state, weights, gradients):
-    # The denominator is read through `keys`, like the moments, and returned
-    # unchanged.
     def update(x, g, m, v, v_hat):
       m, v = self._moments(state, g, m, v)
       x = x - displacement(m, v_hat, state[LEARNING_RATE_KEY])
