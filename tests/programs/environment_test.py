@@ -10,6 +10,14 @@ import pytest
 from programs import environment
 
 
+@pytest.fixture(scope='module')
+def new_venv(tmp_path_factory):
+  """Returns an environment as it is before anything is installed."""
+  path = tmp_path_factory.mktemp('template') / '.venv'
+  subprocess.run([sys.executable, '-m', 'venv', path], check=True)
+  return path
+
+
 @pytest.fixture
 def project(tmp_path, monkeypatch):
   """Returns the root of a project that needs nothing but pip."""
@@ -25,6 +33,14 @@ def project(tmp_path, monkeypatch):
   monkeypatch.setattr(sys, 'argv', ['environment.py'])
   monkeypatch.setattr(environment, '_pip', lambda *arguments: None)
   return tmp_path
+
+
+@pytest.fixture
+def complete_project(project, new_venv):
+  """Returns a project whose environment is complete."""
+  shutil.copytree(new_venv, project / '.venv', symlinks=True)
+  environment._STAMP.write_text(environment._fingerprint())
+  return project
 
 
 def _main_and_output(capsys):
@@ -76,18 +92,17 @@ def _missing_file(venv):
     _truncated_package,
   ],
 )
-def test_broken_environment_is_made_anew(project, capsys, break_fn):
-  _main_and_output(capsys)
-  break_fn(project / '.venv')
+def test_broken_environment_is_made_anew(complete_project, capsys, break_fn):
+  assert _main_and_output(capsys) == ''
+  break_fn(complete_project / '.venv')
   assert 'making it anew' in _main_and_output(capsys)
   assert _main_and_output(capsys) == ''
-  python = project / '.venv' / 'bin' / 'python'
+  python = complete_project / '.venv' / 'bin' / 'python'
   subprocess.run([python, '-m', 'pip', '--version'], check=True)
 
 
-def test_other_versions_make_it_anew(project, capsys):
-  _main_and_output(capsys)
-  with open(project / 'requirements.txt', 'a') as requirements:
+def test_other_versions_make_it_anew(complete_project, capsys):
+  with open(complete_project / 'requirements.txt', 'a') as requirements:
     requirements.write('# Something else.\n')
   assert 'making it anew' in _main_and_output(capsys)
 
