@@ -2,7 +2,7 @@
 
 import pytest
 
-# Prints the peak resident set size in MB: after the first round and at the end.
+# Prints the peak resident set size in MB: after five rounds and at the end.
 _MEASURE = """
 import pathlib
 import sys
@@ -29,14 +29,15 @@ print(peak())
 @pytest.mark.parametrize(
   'num_rounds', [20, pytest.param(1000, marks=pytest.mark.slow)]
 )
-def test_memory_does_not_grow_with_the_rounds(num_rounds, run_python, capsys):
+def test_memory_does_not_grow_with_the_rounds(
+  num_rounds, run_python, report_figure
+):
   result = run_python('-c', _MEASURE, str(num_rounds))
   early, late = map(float, result.stdout.split())
-  with capsys.disabled():
-    print(
-      f'\n50 of 1,000,000 writers a round: peak RSS {early:.0f} MB after 5 '
-      f'rounds, {late:.0f} MB after {num_rounds:,}.'
-    )
+  report_figure(
+    f'50 of 1,000,000 writers a round: peak RSS {early:.0f} MB after 5 rounds, '
+    f'{late:.0f} MB after {num_rounds:,}'
+  )
   # Room for the allocator's habits; a round's data alone takes 31 MB.
   assert late - early < 100
   assert late < 1500
