@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from absl import app
 from absl import flags
+from absl import logging as absl_logging
 
 # It announces on standard error that it looks for fonts, the first time.
 logging.getLogger('matplotlib').setLevel(logging.ERROR)
@@ -28,6 +29,9 @@ def run(main: Callable[[], None]) -> None:
   def main_fn(argv: Sequence[str]) -> None:
     if len(argv) > 1:
       _stop(2, f'{argv[1]!r} is not a flag; flags look like --name=value.')
+    if not flags.FLAGS['verbosity'].present:
+      # absl would show TFF's own messages, such as those of a round cut short.
+      absl_logging.set_verbosity(absl_logging.ERROR)
     try:
       main()
     except ProgramError as error:
