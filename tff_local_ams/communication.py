@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow_federated as tff
 
+from tff_local_ams import silo_process
+
 _MODEL_NAMES = ('trainable', 'non_trainable', 'delta')
 _MOMENT_NAMES = ('first_moment', 'second_moment', 'max_second_moment')
 
@@ -53,26 +55,29 @@ class Communication(NamedTuple):
 
 
 def measure_communication(
-  process: tff.learning.templates.LearningProcess,
+  process: tff.learning.templates.LearningProcess | silo_process.SiloProcess,
 ) -> Communication:
   """Returns the bytes that a round of `process` moves per client.
 
   Args:
     process: Any `tff.learning.templates.LearningProcess` that compiles to
-      `tff.backends.mapreduce.MapReduceForm`.
+      `tff.backends.mapreduce.MapReduceForm`, or a `SiloProcess`, whose silos
+      keep their states to themselves.
 
   Raises:
-    TypeError: If `process` is not a `LearningProcess`.
+    TypeError: If `process` is neither.
     ValueError: If the size of something that is sent depends on its value.
   """
-  if not isinstance(process, tff.learning.templates.LearningProcess):
+  if isinstance(process, tff.learning.templates.LearningProcess):
+    next_fn = process.next
+  elif isinstance(process, silo_process.SiloProcess):
+    next_fn = _without_silo_states(process.next)
+  else:
     raise TypeError(
-      '`process` must be a `tff.learning.templates.LearningProcess`, found '
-      f'{process!r}.'
+      '`process` must be a `tff.learning.templates.LearningProcess` or a '
+      f'`SiloProcess`, found {process!r}.'
     )
-  form = tff.backends.mapreduce.get_map_reduce_form_for_computation(
-    process.next
-  )
+  form = tff.backends.mapreduce.get_map_reduce_form_for_computation(next_fn)
   weights_type = process.get_model_weights.type_signature.result
   model_types = [weights_type]
   if tff.structure.has_field(weights_type, 'trainable'):
@@ -81,6 +86,21 @@ def measure_communication(
     down=_sum_up(form.prepare.type_signature.result, model_types),
     up=_sum_up(form.work.type_signature.result, model_types),
   )
+
+
+def _without_silo_states(next_fn: tff.Computation) -> tff.Computation:
+  """Returns a `next` without the outputs that never leave the silos."""
+  state_type, silo_states_type, data_type = next_fn.type_signature.parameter
+
+  @tff.federated_computation(
+    state_type,
+    tff.FederatedType((silo_states_type.member, data_type.member), tff.CLIENTS),
+  )
+  def without_silo_states(state, silos):
+    output = next_fn(state, silos[0], silos[1])
+    return output.state, output.metrics
+
+  return without_silo_states
 
 
 def _sum_up(type_spec: tff.Type, model_types: list[tff.Type]) -> Bytes:

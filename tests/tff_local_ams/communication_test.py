@@ -101,7 +101,18 @@ def test_secure_sums_are_counted():
   assert _measure(process).up.total >= _WEIGHTS
 
 
+def test_silos_keep_their_moments():
+  measured = _measure(tff_local_ams.build_silo_local_amsgrad(_model(), 0.1))
+  assert measured.down == (_WEIGHTS, 0, 0, _WEIGHTS, 3 * 8)
+  assert measured.up == (_WEIGHTS, _WEIGHTS, _WEIGHTS, 0, 8 * 4)
+
+
+def test_naive_silos_send_the_model():
+  measured = _measure(tff_local_ams.build_silo_naive_amsgrad(_model(), 0.1))
+  assert measured.down == (_WEIGHTS, 0, 0, 0, 3 * 8)
+  assert measured.up == (_WEIGHTS, 0, 0, 0, 6 * 4)
+
+
 def test_other_objects_are_an_error():
-  process = tff_local_ams.build_silo_naive_amsgrad(_model(), 0.1)
   with pytest.raises(TypeError, match=r'`process` must be a .*LearningProcess'):
-    _measure(process)
+    _measure(_model())
