@@ -13,7 +13,7 @@ demo: environment ## Run the main job, the paper's counterexample.
 	@$(RUN) -m programs.counterexample
 
 test: environment lint ## Run the linters and the tests.
-	@$(RUN) -m pytest -m "not slow"
+	@$(RUN) -m pytest -m "not slow" -n auto --maxprocesses=4
 
 test-slow: environment ## Run the tests that take minutes.
 	@$(RUN) -m pytest -m slow

@@ -5,18 +5,21 @@ import tff_local_ams  # noqa: F401, I001
 
 import pytest
 
-_figures = pytest.StashKey[list[str]]()
-
 
 @pytest.fixture
-def report_figure(request):
+def report_figure(record_property):
   """Returns a function that puts a line below the test results."""
-  lines = request.config.stash.setdefault(_figures, [])
-  return lines.append
+  return lambda line: record_property('figure', line)
 
 
-def pytest_terminal_summary(terminalreporter, config):
-  lines = config.stash.get(_figures, [])
+def pytest_terminal_summary(terminalreporter):
+  # Reports, unlike what a fixture stores, come back from pytest-xdist's workers.
+  lines = [
+    value
+    for report in terminalreporter.getreports('passed')
+    for name, value in report.user_properties
+    if name == 'figure' and report.when == 'call'
+  ]
   if lines:
     terminalreporter.section('measured')
     for line in lines:
