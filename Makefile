@@ -9,8 +9,8 @@ help: ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /:/' \
 	  | awk -F: '{ printf "make %-14s %s\n", $$1, $$2 }'
 
-demo: environment ## Run the main job, the paper's counterexample.
-	@$(RUN) -m programs.counterexample
+demo: environment ## Run the main job: train on handwritten digits.
+	@$(RUN) -m programs.train --flagfile=programs/configs/demo.flags
 
 test: environment lint ## Run the linters and the tests.
 	@$(RUN) -m pytest -m "not slow" -n auto --maxprocesses=4

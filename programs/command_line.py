@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Failures that a
 user can mend are one sentence on standard error, never a traceback.
 """
 
+import errno
 import logging
 import os
 import pathlib
@@ -23,6 +24,10 @@ class ProgramError(Exception):
   """A failure that its message explains to the user."""
 
 
+class UsageError(Exception):
+  """A mistake in the flags that its message explains to the user."""
+
+
 def run(main: Callable[[], None]) -> None:
   """Parses the flags, calls `main`, and exits."""
 
@@ -34,10 +39,20 @@ def run(main: Callable[[], None]) -> None:
       absl_logging.set_verbosity(absl_logging.ERROR)
     try:
       main()
+    except UsageError as error:
+      _stop(2, str(error))
     except ProgramError as error:
       _stop(1, str(error))
-    except KeyboardInterrupt:
-      _stop(130, 'Interrupted.')
+    except OSError as error:
+      if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        raise
+      _stop(
+        1,
+        f'{error.filename or "A file"} cannot be written ({error.strerror}): '
+        'make room, and run the same command again.',
+      )
+    except KeyboardInterrupt as interrupt:
+      _stop(130, ' '.join(['Interrupted.', *interrupt.args]))
 
   app.run(main_fn, flags_parser=_parse)
 

@@ -13,7 +13,7 @@ def report_figure(record_property):
 
 
 def pytest_terminal_summary(terminalreporter):
-  # Reports, unlike what a fixture stores, come back from pytest-xdist's workers.
+  # Reports, unlike what fixtures store, come back from pytest-xdist's workers.
   lines = [
     value
     for report in terminalreporter.getreports('passed')

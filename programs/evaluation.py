@@ -1,0 +1,73 @@
+"""Testing a model, in this process and without a federated runtime."""
+
+import collections
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import data
+
+
+class Evaluator:
+  """Tests the weights of a task's model."""
+
+  def __init__(self, task: data.Task):
+    self._task = task
+    self._model = task.model_fn()
+
+    self._metrics = [tf.keras.metrics.Mean('loss'), *task.metrics()]
+    loss_fn = task.loss()
+
+    @tf.function
+    def evaluate(batches):
+      for batch in batches:
+        labels = batch['y']
+        outputs = self._model.predict_on_batch(batch['x'], training=False)
+        loss, *others = self._metrics
+        loss.update_state(loss_fn(labels, outputs), tf.shape(labels)[0])
+        for metric in others:
+          metric.update_state(labels, outputs)
+
+    self._evaluate = evaluate
+
+  def test(
+    self, weights: tff.learning.models.ModelWeights
+  ) -> collections.OrderedDict:
+    """Returns the metrics on the test examples."""
+    weights.assign_weights_to(self._model)
+    return self._measure(self._task.test)
+
+  def spread(
+    self, weights: tff.learning.models.ModelWeights, num_clients: int
+  ) -> collections.OrderedDict:
+    """Returns how the accuracy on clients' own examples is spread.
+
+    Args:
+      weights: The weights to test.
+      num_clients: On how many clients, the same each time.
+    """
+    weights.assign_weights_to(self._model)
+    clients = data.ClientSampler(self._task.train.client_ids, num_clients)
+    accuracies = sorted(
+      self._client_accuracy(client_id)
+      for client_id in clients.sample(round_number=0).selected
+    )
+    tenth = max(1, len(accuracies) // 10)
+    return collections.OrderedDict(
+      worst_tenth=float(np.mean(accuracies[:tenth])),
+      median=float(np.median(accuracies)),
+      best_tenth=float(np.mean(accuracies[-tenth:])),
+    )
+
+  def _client_accuracy(self, client_id: str) -> float:
+    examples = self._task.train.create_tf_dataset_for_client(client_id)
+    return self._measure(examples.batch(self._task.batch_size))['accuracy']
+
+  def _measure(self, batches: tf.data.Dataset) -> collections.OrderedDict:
+    for metric in self._metrics:
+      metric.reset_state()
+    self._evaluate(batches)
+    return collections.OrderedDict(
+      (metric.name, float(metric.result())) for metric in self._metrics
+    )

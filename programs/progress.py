@@ -1,0 +1,133 @@
+"""How far training is: a bar on a terminal, plain lines elsewhere."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+
+import tqdm
+
+
+class RoundProgress:
+  """The progress of one run over its rounds."""
+
+  def __init__(self, rounds: int):
+    self._rounds = rounds
+    self._lines_every = max(1, rounds // 50)
+    self._bar: tqdm.tqdm | None = None
+    self._start = 0.0
+    self._first_round = 0
+    self._last_test = ''
+
+  def __enter__(self) -> 'RoundProgress':
+    return self
+
+  def __exit__(self, *arguments: Any) -> None:
+    if self._bar is not None:
+      self._bar.close()
+
+  def on_round(self, round_number: int, metrics: Any) -> None:
+    """Shows a round; the first call says where a run starts."""
+    if not self._start:
+      self._begin(round_number)
+      return
+    words = self._describe(metrics)
+    if self._bar is not None:
+      self._bar.set_postfix_str(words)
+      self._bar.update()
+    elif self._is_shown(round_number, metrics):
+      left = self._time_left(round_number)
+      print(
+        f'round {round_number:{len(str(self._rounds))}}/{self._rounds}  '
+        f'{words}  {left} left',
+        flush=True,
+      )
+
+  def _begin(self, done: int) -> None:
+    self._start = time.monotonic()
+    self._first_round = done
+    if done:
+      print(f'{done} of {self._rounds} rounds are done already.', flush=True)
+    if sys.stderr.isatty() and done < self._rounds:
+      self._bar = tqdm.tqdm(
+        total=self._rounds,
+        initial=done,
+        unit='round',
+        dynamic_ncols=True,
+        bar_format=(
+          'round {n_fmt}/{total_fmt} |{bar}| {elapsed}<{remaining}{postfix}'
+        ),
+      )
+
+  def _describe(self, metrics: Any) -> str:
+    train = metrics.get('train')
+    if train is None:
+      return 'nobody answered'
+    words = [f'loss {train["loss"]:.4f}']
+    if 'accuracy' in train:
+      words.append(f'accuracy {train["accuracy"]:.3f}')
+    if 'accuracy' in metrics.get('test', {}):
+      self._last_test = f'test {metrics["test"]["accuracy"]:.3f}'
+    if self._last_test:
+      words.append(self._last_test)
+    rate = metrics['clients']['answering'] / max(metrics['seconds'], 1e-9)
+    words.append(f'{rate:.1f} clients/s')
+    return '  '.join(words)
+
+  def _is_shown(self, round_number: int, metrics: Any) -> bool:
+    return (
+      round_number % self._lines_every == 0
+      or round_number == self._rounds
+      or 'test' in metrics
+    )
+
+  def _time_left(self, round_number: int) -> str:
+    per_round = (time.monotonic() - self._start) / (
+      round_number - self._first_round
+    )
+    return tqdm.tqdm.format_interval(per_round * (self._rounds - round_number))
+
+
+class CellProgress:
+  """The progress of many runs: a bar over all their rounds."""
+
+  def __init__(self, total_rounds: int):
+    self._bar = tqdm.tqdm(
+      total=total_rounds,
+      unit='round',
+      dynamic_ncols=True,
+      disable=None,
+      bar_format=(
+        '{percentage:3.0f}% |{bar}| {elapsed}<{remaining}  {desc}{postfix}'
+      ),
+    )
+
+  def __enter__(self) -> 'CellProgress':
+    return self
+
+  def __exit__(self, *arguments: Any) -> None:
+    self._bar.close()
+
+  @contextlib.contextmanager
+  def cell(
+    self, title: str, rounds: int
+  ) -> Iterator[Callable[[int, Any], None]]:
+    """Shows a run; yields what is to be called after each of its rounds."""
+    shown = 0
+    self._bar.set_description_str(title)
+
+    def on_round(round_number: int, metrics: Any) -> None:
+      nonlocal shown
+      self._bar.set_postfix_str(f' round {round_number}/{rounds}')
+      self._bar.update(round_number - shown)
+      shown = round_number
+
+    start = time.monotonic()
+    yield on_round
+    if shown and self._bar.disable:
+      seconds = tqdm.tqdm.format_interval(time.monotonic() - start)
+      print(f'{title}: {shown} rounds in {seconds}', flush=True)
+    # What was done before, or will not be, because it diverged.
+    self._bar.update(rounds - shown)

@@ -1,0 +1,78 @@
+r"""Trains a model on a federated data set.
+
+  python -m programs.train --dataset=emnist_style --algorithm=local_amsgrad \
+    --rounds=200 --output_dir=results/train
+
+shows its progress and leaves in the output folder: config.json, metrics.csv,
+tensorboard/, checkpoints/, curves.png and model/, a SavedModel. The same
+command again goes on where it stopped, whatever stopped it.
+"""
+
+from programs import algorithms
+from programs import command_line
+from programs import experiments
+from programs import exports
+from programs import figures
+from programs import flag_definitions
+from programs import progress
+from programs import records
+from programs import training
+
+flag_definitions.define_experiment()
+flag_definitions.define_config(experiments.OutputConfig)
+
+
+def main() -> None:
+  """Trains, and ends with a table, a picture and a model."""
+  experiment = flag_definitions.experiment_from_flags()
+  output = flag_definitions.config_from_flags(experiments.OutputConfig)
+  folder = command_line.make_folder(output.output_dir)
+  with progress.RoundProgress(experiment.schedule.rounds) as bar:
+    result = training.train(
+      experiment,
+      folder,
+      bar.on_round,
+      checkpoint_every=output.checkpoint_every,
+      keep_checkpoints=output.keep_checkpoints,
+    )
+  title = (
+    f'{algorithms.algorithm_title(experiment.algorithm)} on '
+    f'{experiment.dataset}'
+  )
+  figures.draw_training(result.rows, title, folder / 'curves.png')
+  exports.export_model(result.task, result.weights, folder / 'model')
+  _print_table(title, result)
+  records.print_files(folder)
+
+
+def _print_table(title: str, result: training.Result) -> None:
+  """Prints the tests, first, last and some between."""
+  tests = [row for row in result.rows if 'test/loss' in row]
+  step = -(-len(tests) // 10)
+  shown = tests[-1::-step][::-1]
+  print(f'\n{title}, on the test set:\n')
+  columns = {
+    'round': ('round', '5d', 1),
+    'test/loss': ('loss', '.4f', 1),
+    'test/accuracy': ('accuracy', '.4f', 1),
+    'clients_accuracy/worst_tenth': ('worst tenth', '.4f', 1),
+    'clients_accuracy/median': ('median', '.4f', 1),
+    'bytes/total': ('MB moved', ',.0f', 1e-6),
+  }
+  columns = {n: c for n, c in columns.items() if n in shown[-1]}
+  print('  '.join(f'{heading:>11}' for heading, _, _ in columns.values()))
+  for row in shown:
+    cells = []
+    for name, (_, form, factor) in columns.items():
+      value = row[name] if factor == 1 else row[name] * factor
+      cells.append(f'{format(value, form):>11}')
+    print('  '.join(cells))
+  last = result.rows[-1]
+  print(
+    f'\nA client gets {last["bytes/down_per_client"] / 1e6:,.2f} MB and sends '
+    f'{last["bytes/up_per_client"] / 1e6:,.2f} MB a round.'
+  )
+
+
+if __name__ == '__main__':
+  command_line.run(main)

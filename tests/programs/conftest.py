@@ -1,0 +1,41 @@
+"""What the tests of the programs share."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+_ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture(name='start_program')
+def _start_program():
+  """Starts a program, given as arguments to Python."""
+
+  def start(*arguments):
+    return subprocess.Popen(
+      [sys.executable, *map(str, arguments)],
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+      cwd=_ROOT,
+      env=os.environ | {'PYTHONUNBUFFERED': '1'},
+    )
+
+  return start
+
+
+@pytest.fixture(name='run_program')
+def _run_program(start_program):
+  """Runs a program to its end; returns what it said and its exit code."""
+
+  def run(*arguments):
+    process = start_program(*arguments)
+    stdout, stderr = process.communicate(timeout=300)
+    return subprocess.CompletedProcess(
+      arguments, process.returncode, stdout, stderr
+    )
+
+  return run

@@ -1,0 +1,147 @@
+"""The records in a folder, without training."""
+
+import contextlib
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from programs import command_line
+from programs import records
+
+_CONFIG = {'schedule': {'rounds': 3}, 'rate': 0.1}
+_START = {'weights': np.zeros(3, np.float32), 'round': np.int32(0)}
+
+
+def _open(folder, **keywords):
+  return contextlib.closing(records.Records(folder, **keywords))
+
+
+def _state(number):
+  return {
+    'weights': np.full(3, number, np.float32),
+    'round': np.int32(number),
+  }
+
+
+def _record(folder, rounds):
+  with _open(folder) as opened:
+    opened.check_config(_CONFIG, may_grow='schedule.rounds')
+    _, done = opened.restore(_START)
+    for number in range(done + 1, rounds + 1):
+      opened.add_metrics(number, {'loss': 1 / number})
+      opened.add_state(number, _state(number))
+
+
+def _restore(folder):
+  with _open(folder) as opened:
+    state, done = opened.restore(_START)
+    return state, done, opened.rows()
+
+
+def test_state_and_rows_come_back(tmp_path):
+  _record(tmp_path, 5)
+  state, done, rows = _restore(tmp_path)
+  assert done == 5
+  np.testing.assert_array_equal(state['weights'], np.full(3, 5, np.float32))
+  assert state['weights'].dtype == np.float32
+  assert [row['round'] for row in rows] == [1, 2, 3, 4, 5]
+  assert rows[3]['loss'] == 0.25
+  # The last three are kept.
+  kept = sorted(path.name for path in (tmp_path / 'checkpoints').iterdir())
+  assert kept == ['round_3', 'round_4', 'round_5']
+
+
+def test_rows_after_the_newest_state_are_replaced(tmp_path):
+  _record(tmp_path, 3)
+  with _open(tmp_path) as opened:
+    opened.restore(_START)
+    opened.add_metrics(4, {'loss': 9.0})
+  _record(tmp_path, 4)
+  _, done, rows = _restore(tmp_path)
+  assert done == 4
+  assert [row['loss'] for row in rows] == [1, 1 / 2, 1 / 3, 1 / 4]
+
+
+def test_nothing_readable_is_an_error(tmp_path):
+  _record(tmp_path, 2)
+  for path in (tmp_path / 'checkpoints').glob('round_*/saved_model.pb'):
+    path.write_text('nonsense')
+  with pytest.raises(command_line.ProgramError, match='None of the'):
+    _restore(tmp_path)
+  # They are still there, for those who can mend them.
+  assert len(list((tmp_path / 'checkpoints').iterdir())) == 2
+
+
+def test_lost_metrics_are_an_error(tmp_path):
+  _record(tmp_path, 2)
+  (tmp_path / 'metrics.csv').unlink()
+  with pytest.raises(command_line.ProgramError, match='rounds 1 to 2'):
+    _restore(tmp_path)
+
+
+def test_metrics_that_are_none_are_an_error(tmp_path):
+  _record(tmp_path, 2)
+  (tmp_path / 'metrics.csv').write_text('round,loss\n1,nonsense\n')
+  with pytest.raises(command_line.ProgramError, match='not a file of metrics'):
+    _restore(tmp_path)
+
+
+def test_config_may_only_grow(tmp_path):
+  _record(tmp_path, 1)
+  with _open(tmp_path) as opened:
+    opened.check_config(
+      {'schedule': {'rounds': 4}, 'rate': 0.1}, may_grow='schedule.rounds'
+    )
+    with pytest.raises(
+      command_line.ProgramError, match=r'rounds \(there 4, now 3\)\. Use'
+    ):
+      opened.check_config(_CONFIG, may_grow='schedule.rounds')
+  written = json.loads((tmp_path / 'config.json').read_text())
+  assert written['experiment']['schedule']['rounds'] == 4
+  assert 'tensorflow' in written['versions']
+
+
+@pytest.mark.parametrize('text', ['', '[]', '{}', '{"experiment": 3}'])
+def test_foreign_config_is_an_error(tmp_path, text):
+  (tmp_path / 'config.json').write_text(text)
+  with (
+    _open(tmp_path) as opened,
+    pytest.raises(command_line.ProgramError, match='not a config of this'),
+  ):
+    opened.check_config(_CONFIG, may_grow='schedule.rounds')
+  assert (tmp_path / 'config.json').read_text() == text
+
+
+def test_checkpoints_without_config_are_an_error(tmp_path):
+  _record(tmp_path, 1)
+  (tmp_path / 'config.json').unlink()
+  with (
+    _open(tmp_path) as opened,
+    pytest.raises(command_line.ProgramError, match=r'no config\.json'),
+  ):
+    opened.check_config(_CONFIG, may_grow='schedule.rounds')
+
+
+def test_only_one_program_at_a_time(tmp_path):
+  with (
+    _open(tmp_path),
+    pytest.raises(command_line.ProgramError, match='Another program'),
+  ):
+    records.Records(tmp_path)
+  _record(tmp_path, 1)
+
+
+def test_small_disk_is_an_error_before_training(tmp_path, monkeypatch):
+  usage = shutil.disk_usage(tmp_path)._replace(free=60)
+  monkeypatch.setattr(shutil, 'disk_usage', lambda path: usage)
+  # Four states of 16 bytes each: three to keep and one in the making.
+  with (
+    _open(tmp_path) as opened,
+    pytest.raises(command_line.ProgramError, match='checkpoints need'),
+  ):
+    opened.check_space(_START)
+  usage = usage._replace(free=64)
+  with _open(tmp_path) as opened:
+    opened.check_space(_START)

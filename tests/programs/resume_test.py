@@ -1,0 +1,163 @@
+"""Training that is stopped in any way goes on as if it had not been."""
+
+import csv
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+
+_FLAGS = (
+  '--dataset=gaussian_mixture',
+  '--local_steps=2',
+  '--batch_size=8',
+  '--eval_every=2',
+)
+
+# Runs programs.train and kills it at a moment that cannot be hit from outside.
+_SUICIDE = """
+import os, signal, sys
+import tensorflow as tf
+from programs import command_line, records, train, trainers
+def die(*arguments, **keywords):
+  os.kill(os.getpid(), signal.SIGKILL)
+def die_at(module, name, is_time):
+  original = getattr(module, name)
+  def patched(*arguments, **keywords):
+    if is_time(*arguments):
+      die()
+    return original(*arguments, **keywords)
+  setattr(module, name, patched)
+moment = sys.argv.pop(1)
+if moment == 'round':
+  die_at(trainers.Trainer, 'run_round', lambda self, state, number: number == 2)
+elif moment == 'between':
+  die_at(records.Records, 'add_state', lambda self, number, state: number == 3)
+elif moment == 'checkpoint':
+  def save_half(module, path, **keywords):
+    if 'round_4' in path:
+      with open(os.path.join(path, 'saved_model.pb'), 'w') as half:
+        half.write('half')
+      die()
+    return save(module, path, **keywords)
+  save, tf.saved_model.save = tf.saved_model.save, save_half
+command_line.run(train.main)
+"""
+
+
+def _state(folder, round_number):
+  path = folder / f'checkpoints/round_{round_number}/variables'
+  return (path / 'variables.data-00000-of-00001').read_bytes()
+
+
+def _rows(folder):
+  """Returns the metrics without the time, which is never the same."""
+  with open(folder / 'metrics.csv', newline='') as lines:
+    rows = list(csv.DictReader(lines))
+  for row in rows:
+    del row['seconds']
+  return rows
+
+
+def test_killed_three_times_equals_uninterrupted(tmp_path, run_program):
+  flags = (*_FLAGS, '--rounds=5')
+  whole, broken = tmp_path / 'whole', tmp_path / 'broken'
+  done = run_program('-m', 'programs.train', *flags, f'--output_dir={whole}')
+  assert (done.returncode, done.stderr) == (0, '')
+  for moment, newest in (('round', 1), ('between', 2), ('checkpoint', 3)):
+    done = run_program('-c', _SUICIDE, moment, *flags, f'--output_dir={broken}')
+    assert done.returncode == -signal.SIGKILL
+    saved = [p.name for p in (broken / 'checkpoints').glob('round_?')]
+    assert max(saved) == f'round_{newest}'
+  # A whole row of a round whose state was never written is replaced.
+  done = run_program('-m', 'programs.train', *flags, f'--output_dir={broken}')
+  assert (done.returncode, done.stderr) == (0, '')
+  assert '3 of 5 rounds are done already' in done.stdout
+  assert _state(broken, 5) == _state(whole, 5)
+  assert _rows(broken) == _rows(whole)
+  assert [row['round'] for row in _rows(whole)] == list('12345')
+  assert not list(broken.glob('**/*_temp*'))
+
+
+def test_interrupted_says_how_to_go_on(tmp_path, start_program, run_program):
+  flags = (*_FLAGS, '--rounds=40', '--checkpoint_every=30')
+  command = ('-m', 'programs.train', *flags, f'--output_dir={tmp_path}')
+  process = start_program(*command)
+  while 'round  3/40' not in process.stdout.readline():
+    assert process.poll() is None
+  process.send_signal(signal.SIGINT)
+  _, stderr = process.communicate(timeout=60)
+  assert process.returncode == 130
+  assert len(stderr.splitlines()) == 1
+  done = int(stderr.split()[1])
+  assert stderr.startswith(f'Interrupted. {done} rounds are done; the same')
+  assert 3 <= done < 40
+  assert len(_rows(tmp_path)) == done
+  # It saved its state, though it was not time for a checkpoint.
+  assert _state(tmp_path, done)
+  continued = run_program(*command)
+  assert continued.returncode == 0
+  assert f'{done} of 40 rounds are done already.' in continued.stdout
+  assert len(_rows(tmp_path)) == 40
+
+
+def test_goes_on_from_the_checkpoint_before_a_corrupt_one(
+  tmp_path, run_program
+):
+  flags = (*_FLAGS, '--algorithm=silo_local_amsgrad')
+  command = ('-m', 'programs.train', *flags, f'--output_dir={tmp_path}')
+  assert run_program(*command, '--rounds=3').returncode == 0
+  expected = _state(tmp_path, 3)
+  variables = tmp_path / 'checkpoints/round_3/variables'
+  os.truncate(variables / 'variables.data-00000-of-00001', 100)
+  # More rounds than before are no other settings.
+  done = run_program(*command, '--rounds=4')
+  assert (done.returncode, done.stderr) == (0, '')
+  assert 'round_3 cannot be read' in done.stdout
+  assert '2 of 4 rounds are done already' in done.stdout
+  assert _state(tmp_path, 3) == expected
+  assert [row['round'] for row in _rows(tmp_path)] == list('1234')
+
+
+def test_other_settings_are_refused(tmp_path, run_program):
+  command = ('-m', 'programs.train', *_FLAGS, f'--output_dir={tmp_path}')
+  assert run_program(*command, '--rounds=2').returncode == 0
+  before = (tmp_path / 'config.json').read_text()
+  config = json.loads(before)
+  assert config['experiment']['schedule']['clients_per_round'] == 5
+  assert config['versions']['tensorflow-federated'] == '0.87.0'
+  done = run_program(
+    *command, '--rounds=1', '--learning_rate=0.5', '--algorithm=local_sgd'
+  )
+  assert done.returncode == 1
+  assert len(done.stderr.splitlines()) == 1
+  for difference in (
+    'rounds (there 2, now 1)',
+    'learning_rate (there 0.003, now 0.5)',
+    'algorithm (there local_amsgrad, now local_sgd)',
+  ):
+    assert difference in done.stderr
+  assert (tmp_path / 'config.json').read_text() == before
+
+
+def test_full_disk_is_one_sentence(tmp_path):
+  # No file may be larger than 100 kB, which a checkpoint is and a row is not.
+  def limit():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+  done = subprocess.run(
+    [
+      sys.executable,
+      *('-m', 'programs.train', *_FLAGS, '--rounds=2'),
+      f'--output_dir={tmp_path}',
+    ],
+    capture_output=True,
+    text=True,
+    timeout=120,
+    preexec_fn=limit,
+  )
+  assert done.returncode == 1
+  assert f'{tmp_path} cannot be written to' in done.stderr
+  assert len(done.stderr.splitlines()) == 1
+  assert not list((tmp_path / 'checkpoints').glob('round_?'))
