@@ -1,0 +1,123 @@
+"""What a federated program of TFF is given on this machine.
+
+A program gets its context, its data and its managers from the platform that it
+runs on. Here these are TFF's worker beside Python, the data sets of `data`, and
+a folder.
+"""
+
+import dataclasses
+import datetime
+import pathlib
+from typing import NamedTuple
+
+import tensorflow_federated as tff
+
+import data
+import tff_local_ams
+from programs import data_sources
+from programs import experiments
+from programs import program_managers
+from programs import records as records_lib
+
+
+class Platform(NamedTuple):
+  """What depends on where a program runs.
+
+  Attributes:
+    context: The `tff.program.FederatedContext`.
+    data_source: The `tff.program.FederatedDataSource` of the training clients.
+    program_states: The `tff.program.ProgramStateManager`.
+    metrics: The `tff.program.ReleaseManager` of the rounds' metrics.
+    models: The `tff.program.ReleaseManager` of the models.
+    evaluations: The `tff.learning.programs.EvaluationManager`; `None` for no
+      evaluation.
+  """
+
+  context: tff.program.FederatedContext
+  data_source: tff.program.FederatedDataSource
+  program_states: tff.program.ProgramStateManager
+  metrics: tff.program.ReleaseManager
+  models: tff.program.ReleaseManager
+  evaluations: tff.learning.programs.EvaluationManager | None
+
+
+def build_platform(
+  experiment: experiments.Experiment,
+  task: data.Task,
+  process: tff.learning.templates.LearningProcess,
+  records: records_lib.Records,
+  recorder: program_managers.RoundRecorder,
+  folder: pathlib.Path,
+) -> Platform:
+  """Makes the platform.
+
+  Args:
+    experiment: A resolved experiment.
+    task: Its data.
+    process: The process that will be trained with.
+    records: The records in the folder.
+    recorder: The recorder that writes them.
+    folder: Where results go.
+  """
+  schedule = experiment.schedule
+  assert schedule.clients_per_round, 'not resolved'
+  assert schedule.batch_size, 'not resolved'
+  num_clients = schedule.clients_per_round
+  clients = data_sources.ClientsConfig(
+    experiment.dataset,
+    experiment.to_dict()['dataset_options'],
+    schedule.local_steps,
+    schedule.batch_size,
+    schedule.seed,
+    schedule.dropout,
+  )
+  data_source = data_sources.ClientDataSource(clients, task)
+  evaluations = None
+  if schedule.eval_clients:
+    evaluations = _build_evaluations(
+      experiment, clients, task, records, folder / 'evaluation.csv'
+    )
+  return Platform(
+    context=tff.program.NativeFederatedContext(
+      tff.backends.native.create_async_local_cpp_execution_context()
+    ),
+    data_source=data_source,
+    program_states=program_managers.StateManager(recorder),
+    metrics=program_managers.MetricsManager(
+      recorder,
+      experiment,
+      lambda round_number: data_source.cohort(round_number, num_clients),
+      tff_local_ams.communication.measure_communication(process),
+    ),
+    models=program_managers.NoModelManager(),
+    evaluations=evaluations,
+  )
+
+
+def _build_evaluations(
+  experiment: experiments.Experiment,
+  clients: data_sources.ClientsConfig,
+  task: data.Task,
+  records: records_lib.Records,
+  path: pathlib.Path,
+) -> tff.learning.programs.EvaluationManager:
+  """Returns a manager of evaluations on all examples of some clients."""
+  process = tff.learning.algorithms.build_fed_eval(task.model_fn)
+  data_source = data_sources.ClientDataSource(
+    # The same clients each time, whatever the seed: those of `programs.train`.
+    dataclasses.replace(
+      clients, local_steps=None, seed=0, dropout=0.0, first_round=0
+    ),
+    task,
+  )
+  return program_managers.EvaluationManager(
+    data_source=data_source,
+    aggregated_metrics_manager=program_managers.EvaluationMetricsManager(
+      records, experiment, path
+    ),
+    create_state_manager_fn=lambda name: program_managers.MemoryStateManager(),
+    create_process_fn=lambda name: (process, None),
+    cohort_size=experiment.schedule.eval_clients,
+    # However short, an evaluation has one round; this one has no more.
+    duration=datetime.timedelta(0),
+  )

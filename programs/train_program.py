@@ -1,0 +1,182 @@
+r"""Trains a model as a federated program of TFF.
+
+  python -m programs.train_program --dataset=emnist_style --rounds=200 \
+    --algorithm=local_amsgrad --eval_clients=50 \
+    --output_dir=results/train_program
+
+runs `tff.learning.programs.train_model` with this project's processes, and ends
+with the weights that `programs.train` finds with the same flags. Those who run
+TFF's programs on a platform of their own can start from here: `train` works on
+any, and `local_platform` is what they have to replace.
+
+With --eval_clients the model is evaluated on so many clients' own examples, by
+`tff.learning.algorithms.build_fed_eval`. The output folder gets config.json,
+metrics.csv, evaluation.csv, tensorboard/, checkpoints/ and model/ (a
+SavedModel). The same command again goes on where it stopped, whatever stopped
+it.
+"""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+import tensorflow_federated as tff
+
+import data
+import tff_local_ams
+from programs import algorithms
+from programs import command_line
+from programs import experiments
+from programs import exports
+from programs import flag_definitions
+from programs import local_platform
+from programs import program_managers
+from programs import progress
+from programs import records as records_lib
+from programs import training
+
+flag_definitions.define_experiment()
+flag_definitions.define_config(
+  experiments.OutputConfig, output_dir='results/train_program'
+)
+
+
+async def train(
+  process: tff.learning.templates.LearningProcess,
+  schedule: experiments.Schedule,
+  platform: local_platform.Platform,
+) -> None:
+  """Trains, or goes on training, on a platform whose context is the default."""
+  await tff.learning.programs.train_model(
+    train_process=_AttendedProcess(process),
+    train_data_source=platform.data_source,
+    train_per_round_clients=schedule.clients_per_round,
+    train_total_rounds=schedule.rounds,
+    program_state_manager=platform.program_states,
+    model_output_manager=platform.models,
+    train_metrics_manager=platform.metrics,
+    evaluation_manager=platform.evaluations,
+    evaluation_periodicity=schedule.eval_every or schedule.rounds,
+  )
+
+
+class _AttendedProcess:
+  """A process for which a round that nobody attends changes nothing."""
+
+  def __init__(self, process: tff.learning.templates.LearningProcess):
+    self._process = process
+    self.initialize = process.initialize
+    self.get_model_weights = process.get_model_weights
+
+  def next(self, state: Any, client_data: Any) -> Any:
+    if client_data:
+      return self._process.next(state, client_data)
+    return tff.learning.templates.LearningProcessOutput(
+      state, {'client_work': {'train': {}}}
+    )
+
+
+def main() -> None:
+  """Trains on this machine, and ends with a model."""
+  experiment = flag_definitions.experiment_from_flags()
+  output = flag_definitions.config_from_flags(experiments.OutputConfig)
+  folder = command_line.make_folder(output.output_dir)
+  task = experiments.load_task(experiment)
+  experiment = experiments.resolve(experiment, task)
+  process = _build_process(experiment, task)
+  with contextlib.ExitStack() as stack:
+    records = stack.enter_context(
+      contextlib.closing(
+        records_lib.Records(folder, keep_checkpoints=output.keep_checkpoints)
+      )
+    )
+    records.check_config(
+      # The states of `programs.train` are others.
+      {**experiment.to_dict(), 'program': 'train_program'},
+      may_grow='schedule.rounds',
+    )
+    bar = stack.enter_context(
+      progress.RoundProgress(experiment.schedule.rounds)
+    )
+    recorder = stack.enter_context(
+      contextlib.closing(
+        program_managers.RoundRecorder(
+          records,
+          bar.on_round,
+          last_round=experiment.schedule.rounds,
+          checkpoint_every=output.checkpoint_every,
+        )
+      )
+    )
+    platform = local_platform.build_platform(
+      experiment, task, process, records, recorder, folder
+    )
+    tff.framework.set_default_context(platform.context)
+    try:
+      _run(train(process, experiment.schedule, platform))
+    except training.Diverged:
+      recorder.save_newest()
+      raise
+    except KeyboardInterrupt:
+      recorder.save_newest()
+      if not recorder.round_number:
+        raise
+      raise KeyboardInterrupt(
+        f'{recorder.round_number} rounds are done; the same command goes on '
+        'from there.'
+      ) from None
+  weights = recorder.program_state.state.global_model_weights
+  exports.export_model(task, weights, folder / 'model')
+  records_lib.print_files(folder)
+
+
+def _build_process(
+  experiment: experiments.Experiment, task: data.Task
+) -> tff.learning.templates.LearningProcess:
+  process = algorithms.build_process(
+    experiment.algorithm, task.model_fn, experiment.algorithm_options
+  )
+  if isinstance(process, tff_local_ams.SiloProcess):
+    raise command_line.UsageError(
+      f'{experiment.algorithm} has silos that keep states, for which programs '
+      'of TFF have no place: use python -m programs.train.'
+    )
+  return process
+
+
+def _run(program: Coroutine[Any, Any, None]) -> None:
+  """Runs a program until it ends, or until one of its tasks fails.
+
+  TFF leaves tasks that fail, such as the one that saves a state, to the event
+  loop's exception handler, and goes on without them.
+  """
+
+  async def run() -> None:
+    task = asyncio.create_task(program)
+    failures: list[Exception] = []
+
+    def stop(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+      del loop  # Unused.
+      if isinstance(failure := context.get('exception'), Exception):
+        failures.append(failure)
+        task.cancel()
+
+    asyncio.get_running_loop().set_exception_handler(stop)
+    try:
+      await task
+    except asyncio.CancelledError:
+      if not failures:
+        raise
+    if failures:
+      raise failures[0]
+
+  # With Python's own function in its place, asyncio would set another, which
+  # lets Ctrl-C wait for the end of the round.
+  signal.signal(signal.SIGINT, lambda *args: signal.default_int_handler(*args))
+  asyncio.run(run())
+
+
+if __name__ == '__main__':
+  command_line.run(main)

@@ -1,0 +1,243 @@
+"""Training as a federated program of TFF ends like `programs.train`."""
+
+import copy
+import csv
+import os
+import pathlib
+import signal
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import data
+from programs import data_sources
+
+_FLAGS = (
+  '--dataset=gaussian_mixture',
+  '--rounds=5',
+  '--local_steps=2',
+  '--batch_size=8',
+  '--clients_per_round=2',
+  # 2, 1, 1, 0 and 1 clients answer.
+  '--dropout=0.4',
+  '--seed=21',
+  '--eval_every=2',
+  '--eval_clients=2',
+)
+
+# Kills itself when all of round 4 is written but its state.
+_SUICIDE = """
+import os, signal
+from programs import command_line, records, train_program
+def add_state_or_die(self, round_number, state):
+  if round_number == 4:
+    os.kill(os.getpid(), signal.SIGKILL)
+  add_state(self, round_number, state)
+add_state = records.Records.add_state
+records.Records.add_state = add_state_or_die
+command_line.run(train_program.main)
+"""
+
+
+def _read(path, without=()):
+  """Returns a CSV file's rows, without some columns."""
+  with open(path, newline='') as lines:
+    return [
+      {n: v for n, v in row.items() if n.split('/')[0] not in without}
+      for row in csv.DictReader(lines)
+    ]
+
+
+def _variables(checkpoint):
+  return checkpoint / 'variables/variables.data-00000-of-00001'
+
+
+def _weights(folder):
+  model = tf.saved_model.load(os.fspath(folder / 'model'))
+  return [variable.numpy() for variable in model.model_variables]
+
+
+def _is_running(pid):
+  try:
+    stat = pathlib.Path(f'/proc/{pid}/stat').read_text()
+  except OSError:
+    return False
+  return stat.rpartition(')')[2].split()[0] != 'Z'
+
+
+def _workers(process):
+  tasks = pathlib.Path(f'/proc/{process.pid}/task')
+  return [
+    int(pid)
+    for children in tasks.glob('*/children')
+    for pid in children.read_text().split()
+  ]
+
+
+@pytest.fixture(name='watch_program')
+def _watch_program(start_program):
+  """Runs a program to its end, which may be sudden, and that of its worker."""
+
+  def watch(*arguments, line_part, then=lambda process: None):
+    process = start_program(*arguments)
+    lines = ['']
+    while line_part not in lines[-1]:
+      assert process.poll() is None
+      lines.append(process.stdout.readline())
+    workers = _workers(process)
+    assert workers
+    then(process)
+    stdout, stderr = process.communicate(timeout=300)
+    deadline = time.monotonic() + 20
+    while any(map(_is_running, workers)):
+      assert time.monotonic() < deadline, 'a worker was left behind'
+      time.sleep(0.1)
+    return process.returncode, ''.join(lines) + stdout, stderr
+
+  return watch
+
+
+def test_stopped_in_all_ways_ends_like_train(
+  tmp_path, run_program, watch_program
+):
+  whole, broken = tmp_path / 'whole', tmp_path / 'broken'
+  done = run_program('-m', 'programs.train', *_FLAGS, f'--output_dir={whole}')
+  assert (done.returncode, done.stderr) == (0, '')
+
+  flags = (*_FLAGS, f'--output_dir={broken}')
+  program = ('-m', 'programs.train_program')
+  code, _, stderr = watch_program(
+    *(*program, *flags),
+    line_part='round 2/5',
+    then=lambda process: process.send_signal(signal.SIGINT),
+  )
+  assert code == 130
+  assert len(stderr.splitlines()) == 1
+  assert 'rounds are done; the same command goes on from there.' in stderr
+
+  newest = max((broken / 'checkpoints').iterdir())
+  os.truncate(_variables(newest), 100)
+  code, stdout, stderr = watch_program(
+    *('-c', _SUICIDE, *flags), line_part='rounds are done already'
+  )
+  assert (code, stderr) == (-signal.SIGKILL, '')
+  assert f'{newest.name} cannot be read' in stdout
+  for name in ('metrics.csv', 'evaluation.csv'):
+    assert _read(broken / name)[-1]['round'] == '4'
+  assert not (broken / 'checkpoints/round_4').exists()
+
+  code, stdout, stderr = watch_program(
+    *(*program, *flags), line_part='3 of 5 rounds are done already'
+  )
+  assert (code, stderr) == (0, '')
+  assert 'round 4/5  nobody answered' in stdout
+
+  for actual, expected in zip(_weights(broken), _weights(whole), strict=True):
+    np.testing.assert_array_equal(actual, expected)
+  # The tests are different ones, and the time is never the same.
+  without = ('test', 'clients_accuracy', 'seconds')
+  rows = _read(broken / 'metrics.csv', without)
+  assert [row['round'] for row in rows] == list('12345')
+  assert rows == _read(whole / 'metrics.csv', without)
+  # Two clients of 2,000 examples: the mean is that of the worst and the best.
+  evaluations = _read(broken / 'evaluation.csv')
+  assert [row['round'] for row in evaluations] == list('245')
+  for row in evaluations:
+    expected = _read(whole / 'metrics.csv')[int(row['round']) - 1]
+    assert float(row['accuracy']) == pytest.approx(
+      (
+        float(expected['clients_accuracy/worst_tenth'])
+        + float(expected['clients_accuracy/best_tenth'])
+      )
+      / 2
+    )
+    assert row['num_examples'] == '4000'
+  # Checkpoints have the state, some numbers and no data, which would be 2 MB.
+  sizes = [
+    _variables(folder / 'checkpoints/round_5').stat().st_size
+    for folder in (broken, whole)
+  ]
+  assert 0 < sizes[0] - sizes[1] < 1000
+  assert list((broken / 'tensorboard').iterdir())
+  assert not list(broken.glob('**/*_temp*'))
+
+
+def test_divergence_is_one_sentence(tmp_path, run_program):
+  done = run_program(
+    *('-m', 'programs.train_program', *_FLAGS, '--learning_rate=1e30'),
+    *('--algorithm=local_sgd', '--checkpoint_every=5'),
+    f'--output_dir={tmp_path}',
+  )
+  assert done.returncode == 1
+  assert len(done.stderr.splitlines()) == 1
+  assert '--learning_rate' in done.stderr
+  rounds = len(_read(tmp_path / 'metrics.csv'))
+  assert rounds < 5
+  if rounds:
+    assert (tmp_path / f'checkpoints/round_{rounds}').exists()
+
+
+def test_silos_are_refused_in_one_sentence(tmp_path, run_program):
+  done = run_program(
+    *('-m', 'programs.train_program', *_FLAGS),
+    *('--algorithm=silo_local_amsgrad', f'--output_dir={tmp_path}'),
+  )
+  assert (done.returncode, done.stdout) == (2, '')
+  assert len(done.stderr.splitlines()) == 1
+  assert 'python -m programs.train.' in done.stderr
+
+
+@pytest.mark.parametrize('local_steps', [3, None])
+def test_iterator_goes_on_from_its_bytes(local_steps):
+  task = data.load_task('gaussian_mixture', num_clients=10)
+  config = data_sources.ClientsConfig(
+    'gaussian_mixture', {'num_clients': 10}, local_steps, batch_size=8, seed=7
+  )
+  iterator = data_sources.ClientDataSource(config, task).iterator()
+  iterator.select(4)
+  copied = copy.deepcopy(iterator)
+  content = iterator.to_bytes()
+  assert len(content) < 500
+  restored = data_sources.ClientDataIterator.from_bytes(content)
+  assert restored.to_bytes() == content
+  expected = iterator.select(4)
+  assert iterator.to_bytes() != content
+  assert len(expected) == 4
+  for other in (copied, restored):
+    for actual_set, expected_set in zip(other.select(4), expected, strict=True):
+      for actual, batch in zip(actual_set, expected_set, strict=True):
+        np.testing.assert_array_equal(actual['x'], batch['x'])
+        np.testing.assert_array_equal(actual['y'], batch['y'])
+
+
+def test_iterator_has_the_clients_and_batches_of_train():
+  task = data.load_task('gaussian_mixture')
+  config = data_sources.ClientsConfig(
+    'gaussian_mixture', {}, local_steps=3, batch_size=8, seed=7, dropout=0.5
+  )
+  iterator = data_sources.ClientDataSource(config, task).iterator()
+  sampler = data.ClientSampler(task.train.client_ids, 4, seed=7, dropout=0.5)
+  batches = data.ClientBatches(task.train, 3, 8, seed=7)
+  for round_number in (1, 2, 3):
+    expected = sampler.sample(round_number).answering
+    for dataset, client_id in zip(iterator.select(4), expected, strict=True):
+      for actual, batch in zip(
+        dataset, batches.dataset(client_id, round_number), strict=True
+      ):
+        np.testing.assert_array_equal(actual['x'], batch['x'])
+
+
+def test_iterator_knows_its_type():
+  source = data_sources.ClientDataSource(
+    data_sources.ClientsConfig('gaussian_mixture', {}, None, batch_size=8)
+  )
+  iterator = source.iterator()
+  assert iterator.federated_type == source.federated_type
+  (dataset,) = iterator.select(1)
+  batch_type = tff.types.tensorflow_to_type(dataset.element_spec)
+  assert source.federated_type == tff.FederatedType(
+    tff.SequenceType(batch_type), tff.CLIENTS
+  )
