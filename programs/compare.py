@@ -1,0 +1,252 @@
+r"""Compares algorithms on one data set and one budget.
+
+  python -m programs.compare --algorithms=local_amsgrad,fedavg,fedadam \
+    --dataset=emnist_style --rounds=50 --target=0.95
+
+trains each at its best rates out of a small grid, and shows accuracy against
+rounds and against bytes moved. Finished runs are kept in the output folder: the
+same command again goes on, and another algorithm is added to what is there.
+"""
+
+import dataclasses
+import itertools
+import json
+import pathlib
+from typing import Any
+from typing import NamedTuple
+
+from absl import flags
+
+from programs import algorithms
+from programs import cells
+from programs import command_line
+from programs import experiments
+from programs import figures
+from programs import flag_definitions
+from programs import progress
+from programs import records
+
+_DEFAULT = ('local_amsgrad', 'fedavg', 'fedadam', 'local_adam_reset')
+
+
+@dataclasses.dataclass(frozen=True)
+class CompareConfig:
+  """What is compared.
+
+  Attributes:
+    tuning_rounds: How many rounds the rates of the grid are tried for; 0 is as
+      many as `rounds`.
+    target: The test accuracy to reach.
+    output_dir: The folder for everything that the comparison leaves.
+  """
+
+  tuning_rounds: int = 0
+  target: float = 0.9
+  output_dir: str = 'results/compare'
+
+  def __post_init__(self):
+    if self.tuning_rounds < 0:
+      raise ValueError(
+        f'`tuning_rounds` must be at least 0, found {self.tuning_rounds}.'
+      )
+    if not 0 < self.target <= 1:
+      raise ValueError(f'`target` must be in (0, 1], found {self.target}.')
+
+
+_ALGORITHMS = flags.DEFINE_list(
+  'algorithms',
+  ','.join(_DEFAULT),
+  f'What to compare, out of: {", ".join(algorithms.ALGORITHM_NAMES)}.',
+)
+flag_definitions.define_dataset()
+flag_definitions.define_config(experiments.Schedule, rounds=50, eval_every=5)
+flag_definitions.define_config(CompareConfig)
+
+
+class Contender(NamedTuple):
+  """An algorithm at its best rates.
+
+  Attributes:
+    name: The name of the algorithm.
+    cell: Its run.
+    tried: The accuracy of all rates that were tried, by their description.
+  """
+
+  name: str
+  cell: cells.Cell
+  tried: dict[str, float]
+
+
+def main() -> None:
+  """Compares, and ends with a table and a picture."""
+  config = flag_definitions.config_from_flags(CompareConfig)
+  schedule = flag_definitions.config_from_flags(experiments.Schedule)
+  names = _algorithm_names()
+  grids = {name: algorithms.rate_grid(name) for name in names}
+  folder = command_line.make_folder(config.output_dir)
+  tuning = dataclasses.replace(
+    schedule, rounds=config.tuning_rounds or schedule.rounds
+  )
+  if 'accuracy' not in _metric_names(names[0], schedule):
+    raise command_line.UsageError(
+      f'{flags.FLAGS.dataset} has no accuracy to compare by: choose another '
+      '--dataset.'
+    )
+  total = sum(map(len, grids.values())) * tuning.rounds
+  if config.tuning_rounds:
+    total += len(names) * schedule.rounds
+  contenders = []
+  with progress.CellProgress(total) as bar:
+
+    def run(name: str, rates: dict[str, float], run_schedule: Any) -> Any:
+      title = f'{name} {_describe(rates)}'
+      experiment = _make_experiment(name, run_schedule, rates)
+      cell_folder = folder / 'cells' / name / _folder_name(rates, run_schedule)
+      with bar.cell(title, run_schedule.rounds) as on_round:
+        return cells.run_cell(experiment, cell_folder, on_round)
+
+    for name, grid in grids.items():
+      tried = [(rates, run(name, rates, tuning)) for rates in grid]
+      best, cell = max(tried, key=lambda pair: _quality(pair[1]))
+      if config.tuning_rounds:
+        cell = run(name, best, schedule)
+      scores = {_describe(rates): trial.final for rates, trial in tried}
+      contenders.append(Contender(name, cell, scores))
+  contenders.sort(key=lambda c: _quality(c.cell), reverse=True)
+  table = _table(contenders, config.target)
+  _write(contenders, table, config, folder)
+  print(f'\n{flags.FLAGS.dataset}, after {schedule.rounds} rounds:\n\n{table}')
+  print(f'{folder / "comparison.png"} shows the curves, {folder / "table.md"}')
+  print(f'has the table, and {folder / "results.json"} the numbers.')
+
+
+def _algorithm_names() -> list[str]:
+  names = list(dict.fromkeys(_ALGORITHMS.value))
+  for name in names:
+    if name not in algorithms.ALGORITHM_NAMES:
+      raise command_line.UsageError(
+        f'{name!r} in --algorithms is not one of '
+        f'{", ".join(algorithms.ALGORITHM_NAMES)}.'
+      )
+  if not names:
+    raise command_line.UsageError(
+      f'--algorithms needs at least one of '
+      f'{", ".join(algorithms.ALGORITHM_NAMES)}.'
+    )
+  return names
+
+
+def _make_experiment(
+  name: str, schedule: experiments.Schedule, rates: dict[str, float]
+) -> experiments.Experiment:
+  return experiments.make_experiment(
+    flags.FLAGS.dataset,
+    name,
+    schedule,
+    flag_definitions.dataset_options_from_flags(),
+    rates,
+  )
+
+
+def _metric_names(name: str, schedule: experiments.Schedule) -> list[str]:
+  task = experiments.load_task(_make_experiment(name, schedule, {}))
+  return [metric.name for metric in task.metrics()]
+
+
+def _describe(rates: dict[str, float]) -> str:
+  return ', '.join(f'{rate:g}' for rate in rates.values())
+
+
+def _folder_name(
+  rates: dict[str, float], schedule: experiments.Schedule
+) -> str:
+  values = '_'.join(f'{rate:g}' for rate in rates.values())
+  return f'rates_{values}_rounds_{schedule.rounds}'
+
+
+def _quality(cell: cells.Cell) -> tuple[float, float]:
+  """Returns what is larger for the better run."""
+  if cell.diverged_at:
+    return 0.0, float('-inf')
+  return cell.final, -cell.rows[-1]['test/loss']
+
+
+def _first_at(cell: cells.Cell, target: float) -> records.Row | None:
+  """Returns the first tested round that reaches the target."""
+  reached = (r for r in cell.rows if r.get('test/accuracy', 0.0) >= target)
+  return next(reached, None)
+
+
+def _table(contenders: list[Contender], target: float) -> str:
+  """Returns the comparison as Markdown."""
+  lines = [
+    f'| algorithm | rates | test accuracy | rounds to {target:.0%} | MB to '
+    f'{target:.0%} | MB a round |',
+    '|---|---|---|---|---|---|',
+  ]
+  for name, cell, _ in contenders:
+    options = vars(cell.experiment.algorithm_options)
+    rates = _describe({k: options[k] for k in algorithms.rate_grid(name)[0]})
+    accuracy = 'diverged' if cell.diverged_at else f'{cell.final:.1%}'
+    first = _first_at(cell, target)
+    rounds = f'{first["round"]:.0f}' if first else 'not reached'
+    megabytes = f'{first["bytes/total"] / 1e6:,.1f}' if first else '-'
+    a_round = '-'
+    if cell.rows:
+      last = cell.rows[-1]
+      a_round = f'{last["bytes/total"] / 1e6 / last["round"]:,.1f}'
+    title = algorithms.algorithm_title(name)
+    lines.append(
+      f'| {title} | {rates} | {accuracy} | {rounds} | {megabytes} | {a_round} |'
+    )
+  return '\n'.join(lines) + '\n'
+
+
+def _write(
+  contenders: list[Contender],
+  table: str,
+  config: CompareConfig,
+  folder: pathlib.Path,
+) -> None:
+  records.write_text(folder / 'table.md', table)
+  results = {
+    c.name: {
+      'experiment': c.cell.experiment.to_dict(),
+      'tried': c.tried,
+      'diverged_at': c.cell.diverged_at,
+      'tests': [row for row in c.cell.rows if 'test/accuracy' in row],
+    }
+    for c in contenders
+  }
+  records.write_text(
+    folder / 'results.json', json.dumps(results, indent=1) + '\n'
+  )
+  _draw(contenders, config.target, folder / 'comparison.png')
+
+
+def _draw(
+  contenders: list[Contender], target: float, path: pathlib.Path
+) -> None:
+  canvas = figures.new_figure(10, 4.2)
+  by_round, by_bytes = canvas.subplots(1, 2, sharey=True)
+  styles = itertools.cycle(['-', '--', '-.', ':'])
+  for i, (name, cell, _) in enumerate(contenders):
+    title = algorithms.algorithm_title(name)
+    style = {'color': f'C{i}', 'linestyle': next(styles), 'label': title}
+    rounds, accuracy = figures.series(cell.rows, 'test/accuracy')
+    moved, _ = figures.series(cell.rows, 'test/accuracy', 'bytes/total')
+    megabytes = [b / 1e6 for b in moved]
+    by_round.plot(rounds, accuracy, **style)
+    by_bytes.plot(megabytes, accuracy, **style)
+  for axes, label in ((by_round, 'round'), (by_bytes, 'MB moved, all clients')):
+    axes.axhline(target, color='grey', linewidth=0.8)
+    axes.set(xlabel=label)
+    axes.grid(alpha=0.3)
+  by_round.set(ylabel='test accuracy')
+  by_round.legend()
+  canvas.suptitle(f'{flags.FLAGS.dataset}, each at its best rate')
+  figures.save(canvas, path)
+
+
+if __name__ == '__main__':
+  command_line.run(main)
