@@ -1,0 +1,143 @@
+"""The report's sections on Theorem 4.1 and on a data set, with figures."""
+
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from programs import counterexample_paths
+from programs.paper import document
+from programs.paper import figures as paper_figures
+from programs.paper import grid as paper_grid
+from programs.paper import search as paper_search
+from programs.paper import theorem as paper_theorem
+from programs.paper import verdicts
+
+BEYOND = 'beyond the paper'
+
+
+def theorem(
+  walks: Sequence[paper_theorem.Walk], folder: pathlib.Path
+) -> list[document.Block]:
+  """Returns the section on Theorem 4.1, and draws its figure."""
+  blocks: list[document.Block] = [document.Heading(2, '4.1 The counterexample')]
+  if not walks:
+    return [*blocks, document.Paragraph('Not run.')]
+  walk = walks[0]
+  picture = folder / 'theorem_4_1.png'
+  counterexample_paths.draw(walk.paths, 1, walk.learning_rate, picture, dpi=80)
+  num_rounds = len(walk.paths[counterexample_paths.NAIVE]) - 1
+  rows = [
+    (str(row), *(f'{path[row]:.3f}' for path in walk.paths.values()))
+    for row in counterexample_paths.shown_rounds(num_rounds)
+  ]
+  return [
+    *blocks,
+    document.Paragraph(
+      f'x after so many rounds with alpha = {walk.learning_rate:g} and k = 1, '
+      'through the silo processes; it starts at 5 and belongs at 0.'
+    ),
+    document.Table(('round', *walk.paths), rows),
+    document.Picture(picture, "x against rounds, Theorem 4.1's counterexample"),
+  ]
+
+
+def setting_section(
+  result: paper_search.SettingResult, folder: pathlib.Path
+) -> list[document.Block]:
+  """Returns the section on a data set, and draws its figures."""
+  name = result.setting.name
+  blocks: list[document.Block] = [
+    document.Heading(
+      2, f'{result.setting.section} {setting_title(result.setting)}'
+    )
+  ]
+  if not any(search.by_rate for search in result.searches.values()):
+    return [*blocks, document.Paragraph('Not run.')]
+  comparison = folder / f'{name}_comparison.png'
+  paper_figures.draw_comparison(result, comparison)
+  step_sizes = folder / f'{name}_step_sizes.png'
+  paper_figures.draw_step_sizes(result, step_sizes)
+  return [
+    *blocks,
+    document.Paragraph(
+      f'After {result.setting.iterations:,} iterations, with the best '
+      'learning rate of each algorithm:'
+    ),
+    _best_table(result),
+    document.Picture(
+      comparison,
+      f'{result.setting.title}: training loss and test accuracy with the best '
+      'learning rates, means over seeds and a standard deviation around them',
+    ),
+    document.Paragraph(
+      'Test accuracy in per cent with seed 0, for each learning rate:'
+    ),
+    _rates_table(result),
+    document.Picture(
+      step_sizes,
+      f'{result.setting.title}: training loss and test accuracy at each '
+      'learning rate',
+    ),
+  ]
+
+
+def _best_table(result: paper_search.SettingResult) -> document.Table:
+  rows = []
+  searches = [(s.algorithm.title, s) for s in result.searches.values()]
+  if result.warm_up is not None:
+    searches.append((f'local AMSGrad, warm-up ({BEYOND})', result.warm_up))
+  for title, search in searches:
+    if not search.best or search.best_rate is None:
+      rows.append((title, *['not run'] * 6))
+      continue
+    losses = [paper_search.last_loss(cell) for cell in search.best]
+    down, up = search.bytes_per_client()
+    rows.append(
+      (
+        title,
+        paper_grid.show_rate(search.best_rate),
+        str(len(search.best)),
+        verdicts.show_accuracy(search),
+        f'{np.mean(losses):.4f}',
+        f'{down / 1e3:,.0f}',
+        f'{up / 1e3:,.0f}',
+      )
+    )
+  return document.Table(
+    (
+      'algorithm',
+      'best rate',
+      'seeds',
+      'test accuracy, %',
+      'training loss',
+      'kB down',
+      'kB up',
+    ),
+    rows,
+  )
+
+
+def _rates_table(result: paper_search.SettingResult) -> document.Table:
+  searches = list(result.searches.values())
+  rates = sorted({rate for s in searches for rate in s.by_rate})
+  rows = [
+    (paper_grid.show_rate(rate), *(_outcome(s, rate) for s in searches))
+    for rate in rates
+  ]
+  return document.Table(('rate', *(s.algorithm.title for s in searches)), rows)
+
+
+def _outcome(search: paper_search.Search, rate: float) -> str:
+  cell = search.by_rate.get(rate)
+  if cell is None:
+    return ''
+  if cell.diverged_at:
+    return f'diverged at {cell.diverged_at * paper_grid.LOCAL_STEPS}'
+  best = ' (best)' if rate == search.best_rate else ''
+  return f'{100 * cell.final:.1f}{best}'
+
+
+def setting_title(setting: paper_grid.Setting) -> str:
+  """Returns the title of a data set."""
+  return setting.title + (f' ({BEYOND})' if setting.is_extra else '')

@@ -1,0 +1,175 @@
+r"""Sections 4 and 6 of the paper, end to end.
+
+  python -m programs.reproduce_paper --output_dir=results/reproduce_paper
+
+runs Theorem 4.1's counterexample and the comparisons on the three data sets,
+and leaves report.md, report.html, results.csv, verdicts.csv and the figures in
+the output folder. That takes hours (with --quick about ten minutes); the same
+command again goes on where it stopped. With --report_only it reports what there
+is. To publish a report, copy everything but cells/:
+
+  cp results/reproduce_paper/*.* programs/results/reproduce_paper/
+"""
+
+import contextlib
+import dataclasses
+import math
+import pathlib
+import sys
+
+from programs import command_line
+from programs import flag_definitions
+from programs.paper import cells as paper_cells
+from programs.paper import grid as paper_grid
+from programs.paper import report as paper_report
+from programs.paper import search as paper_search
+from programs.paper import theorem as paper_theorem
+from programs.paper import verdicts as paper_verdicts
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+  """What to run.
+
+  Attributes:
+    output_dir: The folder for the runs and the report. By default
+      results/reproduce_paper or, with --quick, results/reproduce_paper_quick.
+    quick: Whether to make do with few learning rates, iterations and seeds.
+    report_only: Whether to run nothing and report what has been run.
+    datasets: Which data sets, with commas between. By default mnist,
+      gaussian_mixture, letter_recognition and, unless --quick,
+      gaussian_mixture_hard, whose classes overlap.
+    iterations: The number of iterations on each data set, a multiple of 10.
+      By default 400, and 2000 for letter_recognition.
+    rates: The learning rates to try with each algorithm, with commas between,
+      in place of the search for them.
+    seeds: How many seeds the best learning rate gets. By default 3 or, with
+      --quick, 1.
+    theorem_rounds: The number of rounds of Theorem 4.1's counterexample.
+  """
+
+  output_dir: str | None = None
+  quick: bool = False
+  report_only: bool = False
+  datasets: str | None = None
+  iterations: int | None = None
+  rates: str | None = None
+  seeds: int | None = None
+  theorem_rounds: int = 300
+
+  def __post_init__(self):
+    for name in ('iterations', 'seeds', 'theorem_rounds'):
+      value = getattr(self, name)
+      if value is not None and value < 1:
+        raise ValueError(f'`{name}` must be at least 1, found {value}.')
+    if self.iterations and self.iterations % paper_grid.LOCAL_STEPS:
+      raise ValueError(
+        f'`iterations` must be a multiple of {paper_grid.LOCAL_STEPS}, found '
+        f'{self.iterations}.'
+      )
+
+
+# Of --quick: enough to see which way things go.
+_QUICK_SETTINGS = (
+  paper_grid.MNIST._replace(iterations=150),
+  paper_grid.GAUSSIAN._replace(iterations=100),
+  paper_grid.LETTER._replace(iterations=300),
+)
+_QUICK_RATES = {
+  paper_grid.SGD: (1e-1, 1.0, 1e-2),
+  paper_grid.LOCAL: (1e-3, 1e-2, 1e-4),
+  paper_grid.NAIVE: (1e-3, 1e-2, 1e-4),
+}
+
+flag_definitions.define_config(Config)
+
+
+def main() -> None:
+  """Runs what is missing, then reports."""
+  config = flag_definitions.config_from_flags(Config)
+  grid = _make_grid(config)
+  name = 'reproduce_paper_quick' if config.quick else 'reproduce_paper'
+  folder = command_line.make_folder(config.output_dir or f'results/{name}')
+  if not config.report_only:
+    with paper_cells.explain_interruption():
+      _run(grid, folder / 'cells', config.theorem_rounds)
+  finder = paper_cells.Finder(folder / 'cells')
+  evidence = paper_verdicts.Evidence(
+    paper_theorem.find(folder / 'cells' / 'theorem', config.theorem_rounds),
+    {s.name: paper_search.run_setting(s, grid, finder) for s in grid.settings},
+  )
+  report = paper_report.Report(evidence, grid, finder.missing, _command())
+  print(paper_report.write(report, folder))
+  print(f'\n{folder / "report.html"} has the verdicts and the figures.')
+
+
+def _run(
+  grid: paper_grid.Grid, folder: pathlib.Path, theorem_rounds: int
+) -> None:
+  paper_theorem.run(folder / 'theorem', theorem_rounds)
+  with contextlib.closing(
+    paper_cells.Runner(folder, grid.max_rounds())
+  ) as runner:
+    for setting in grid.settings:
+      paper_search.run_setting(setting, grid, runner)
+
+
+def _make_grid(config: Config) -> paper_grid.Grid:
+  """Returns what the flags ask for."""
+  is_searched = not (config.quick or config.rates)
+  if config.rates:
+    chosen = _parse_rates(config.rates)
+    rates = {algorithm: chosen for algorithm in paper_grid.ALGORITHMS}
+  elif config.quick:
+    rates = {a: list(given) for a, given in _QUICK_RATES.items()}
+  else:
+    rates = {a: paper_grid.decades(a) for a in paper_grid.ALGORITHMS}
+  return paper_grid.Grid(
+    settings=_choose_settings(config),
+    seeds=config.seeds or (1 if config.quick else 3),
+    rates=rates,
+    is_refined=is_searched,
+    has_warm_up=is_searched,
+  )
+
+
+def _choose_settings(config: Config) -> list[paper_grid.Setting]:
+  settings = list(_QUICK_SETTINGS if config.quick else paper_grid.SETTINGS)
+  if config.datasets is not None:
+    known = {s.name: s for s in (*paper_grid.SETTINGS, *settings)}
+    names = config.datasets.split(',')
+    for name in names:
+      if name not in known:
+        raise command_line.UsageError(
+          f'--datasets must be of {", ".join(known)}, found {name!r}.'
+        )
+    settings = [known[name] for name in dict.fromkeys(names)]
+  if config.iterations:
+    settings = [s._replace(iterations=config.iterations) for s in settings]
+  return settings
+
+
+def _parse_rates(text: str) -> list[float]:
+  try:
+    rates = [float(word) for word in text.split(',')]
+  except ValueError:
+    rates = [math.nan]
+  if not all(0 < rate < math.inf for rate in rates):
+    raise command_line.UsageError(
+      f'--rates must be positive numbers with commas between, found {text!r}.'
+    )
+  return sorted(set(rates))
+
+
+def _command() -> str:
+  """Returns the command, without the folder, which may be anywhere."""
+  flags = [
+    word
+    for word in sys.argv[1:]
+    if not word.startswith(('--output_dir', '--report_only'))
+  ]
+  return ' '.join(['python -m programs.reproduce_paper', *flags])
+
+
+if __name__ == '__main__':
+  command_line.run(main)
