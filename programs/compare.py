@@ -3,14 +3,16 @@ r"""Compares algorithms on one data set and one budget.
   python -m programs.compare --algorithms=local_amsgrad,fedavg,fedadam \
     --dataset=emnist_style --rounds=50 --target=0.95
 
-trains each at its best rates out of a small grid, and shows accuracy against
-rounds and against bytes moved. Finished runs are kept in the output folder: the
+trains each at its best rates out of a small grid, which is left where the best
+is at its edge, and shows accuracy against rounds and against bytes moved. The
+best is that on the test set. Finished runs are kept in the output folder: the
 same command again goes on, and another algorithm is added to what is there.
 """
 
 import dataclasses
 import itertools
 import json
+import math
 import pathlib
 from typing import Any
 from typing import NamedTuple
@@ -106,8 +108,12 @@ def main() -> None:
         return cells.run_cell(experiment, cell_folder, on_round)
 
     for name, grid in grids.items():
-      tried = [(rates, run(name, rates, tuning)) for rates in grid]
-      best, cell = max(tried, key=lambda pair: _quality(pair[1]))
+      tried: list[tuple[dict[str, float], cells.Cell]] = []
+      while grid:
+        tried += [(rates, run(name, rates, tuning)) for rates in grid]
+        best, cell = max(tried, key=lambda pair: _quality(pair[1]))
+        grid = _beyond_edge(best, [rates for rates, _ in tried])
+        bar.add_rounds(len(grid) * tuning.rounds)
       if config.tuning_rounds:
         cell = run(name, best, schedule)
       scores = {_describe(rates): trial.final for rates, trial in tried}
@@ -151,6 +157,26 @@ def _make_experiment(
 def _metric_names(name: str, schedule: experiments.Schedule) -> list[str]:
   task = experiments.load_task(_make_experiment(name, schedule, {}))
   return [metric.name for metric in task.metrics()]
+
+
+def _beyond_edge(
+  best: dict[str, float], tried: list[dict[str, float]]
+) -> list[dict[str, float]]:
+  """Returns the rates to try next if the best are at an edge of those tried."""
+  beyond = []
+  for name, rate in best.items():
+    values = [rates[name] for rates in tried]
+    if rate == max(values):
+      beyond.append({**best, name: _half_decade(rate, 1)})
+    if rate == min(values):
+      beyond.append({**best, name: _half_decade(rate, -1)})
+  return beyond
+
+
+def _half_decade(rate: float, steps: int) -> float:
+  """Returns the neighbour of a rate among ..., 0.1, 0.3, 1, 3, ..."""
+  number = round(2 * math.log10(rate)) + steps
+  return float(f'{3 if number % 2 else 1}e{number // 2}')
 
 
 def _describe(rates: dict[str, float]) -> str:

@@ -110,6 +110,10 @@ class CellProgress:
   def __exit__(self, *arguments: Any) -> None:
     self._bar.close()
 
+  def add_rounds(self, rounds: int) -> None:
+    """Tells of more rounds than were known."""
+    self._bar.total += rounds
+
   @contextlib.contextmanager
   def cell(
     self, title: str, rounds: int

@@ -49,8 +49,8 @@ class Result(NamedTuple):
   experiment: experiments.Experiment
 
 
-# Called with the number of a round and its metrics, which are nested; with 0
-# and `None` before the first.
+# Called with the number of rounds done and `None` at the start, then with the
+# number of each round and its metrics, which are nested.
 OnRound = Callable[[int, Any], None]
 
 
@@ -118,30 +118,33 @@ class _Loop:
 
   def run(self, state: Any, done: int, checkpoint_every: int) -> Any:
     """Runs the rounds after `done`; returns the last state."""
-    rows = self._records.rows()
-    moved = rows[done - 1]['bytes/total'] if done else 0
-    self._on_round(done, rows[done - 1] if done else None)
+    moved = self._records.rows()[done - 1]['bytes/total'] if done else 0
+    self._on_round(done, None)
     saved = done
-    for round_number in range(done + 1, self._schedule.rounds + 1):
-      try:
+    try:
+      for round_number in range(done + 1, self._schedule.rounds + 1):
         output, metrics = self._run_round(state, round_number, moved)
-      except KeyboardInterrupt:
-        if saved < round_number - 1:
-          with _uninterrupted():
-            self._records.add_state(round_number - 1, state)
-        raise KeyboardInterrupt(
-          f'{round_number - 1} rounds are done; the same command goes on from '
-          'there.'
-        ) from None
-      moved = metrics['bytes']['total']
-      state = output.state
-      is_last = round_number == self._schedule.rounds
-      with _uninterrupted():
-        self._records.add_metrics(round_number, metrics)
-        if is_last or round_number % checkpoint_every == 0:
-          self._records.add_state(round_number, state)
-          saved = round_number
-        self._on_round(round_number, metrics)
+        is_last = round_number == self._schedule.rounds
+        with _uninterrupted():
+          self._records.add_metrics(round_number, metrics)
+          if is_last or round_number % checkpoint_every == 0:
+            self._records.add_state(round_number, output.state)
+            saved = round_number
+          state, done, moved = (
+            output.state,
+            round_number,
+            metrics['bytes']['total'],
+          )
+          self._on_round(round_number, metrics)
+    except (KeyboardInterrupt, Diverged) as stop:
+      if saved < done:
+        with _uninterrupted():
+          self._records.add_state(done, state)
+      if isinstance(stop, Diverged):
+        raise
+      raise KeyboardInterrupt(
+        f'{done} rounds are done; the same command goes on from there.'
+      ) from None
     return state
 
   def _run_round(

@@ -206,7 +206,9 @@ def _what_was_run(report: Report) -> list[document.Block]:
 def _describe_search(grid: paper_grid.Grid) -> str:
   words = (
     'The learning rates are tried with seed 0, upwards until the algorithm '
-    'diverges or deteriorates; the best has the highest final test accuracy'
+    'diverges or deteriorates, and downwards to 1e-6 or until it hardly moves '
+    f'(more than {paper_search.IDLE:.0%} of the training loss is left); the '
+    'best has the highest final test accuracy'
   )
   if grid.is_refined:
     words += ', half decades beside the best decade included'

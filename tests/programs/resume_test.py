@@ -81,10 +81,10 @@ def test_killed_three_times_equals_uninterrupted(tmp_path, run_program):
 
 
 def test_interrupted_says_how_to_go_on(tmp_path, start_program, run_program):
-  flags = (*_FLAGS, '--rounds=40', '--checkpoint_every=30')
+  flags = (*_FLAGS, '--rounds=15', '--checkpoint_every=30')
   command = ('-m', 'programs.train', *flags, f'--output_dir={tmp_path}')
   process = start_program(*command)
-  while 'round  3/40' not in process.stdout.readline():
+  while 'round  3/15' not in process.stdout.readline():
     assert process.poll() is None
   process.send_signal(signal.SIGINT)
   _, stderr = process.communicate(timeout=60)
@@ -92,14 +92,14 @@ def test_interrupted_says_how_to_go_on(tmp_path, start_program, run_program):
   assert len(stderr.splitlines()) == 1
   done = int(stderr.split()[1])
   assert stderr.startswith(f'Interrupted. {done} rounds are done; the same')
-  assert 3 <= done < 40
+  assert 3 <= done < 15
   assert len(_rows(tmp_path)) == done
   # It saved its state, though it was not time for a checkpoint.
   assert _state(tmp_path, done)
   continued = run_program(*command)
   assert continued.returncode == 0
-  assert f'{done} of 40 rounds are done already.' in continued.stdout
-  assert len(_rows(tmp_path)) == 40
+  assert f'{done} of 15 rounds are done already.' in continued.stdout
+  assert len(_rows(tmp_path)) == 15
 
 
 def test_goes_on_from_the_checkpoint_before_a_corrupt_one(
