@@ -53,8 +53,7 @@ def run_cell(
     on_round: See `training.train`. Not called for a cell that is finished.
     checkpoint_every: See `training.train`.
   """
-  finished = folder / _FINISHED
-  if finished.exists():
+  if is_finished(folder):
     return _read(experiment, folder)
   diverged_at = None
   try:
@@ -72,9 +71,14 @@ def run_cell(
     'experiment': experiment.to_dict(),
     'diverged_at': diverged_at,
   }
-  records.write_text(finished, json.dumps(record, indent=2) + '\n')
+  records.write_text(folder / _FINISHED, json.dumps(record, indent=2) + '\n')
   shutil.rmtree(folder / 'checkpoints')
   return _read(experiment, folder)
+
+
+def is_finished(folder: pathlib.Path) -> bool:
+  """Returns whether a cell needs no training."""
+  return (folder / _FINISHED).exists()
 
 
 def _read(experiment: experiments.Experiment, folder: pathlib.Path) -> Cell:

@@ -108,7 +108,7 @@ def explain_interruption() -> Iterator[None]:
 
 def is_finished(folder: pathlib.Path, trial: paper_grid.Trial) -> bool:
   """Returns whether a trial needs no training."""
-  return (folder / trial.name / 'finished.json').exists()
+  return cells.is_finished(folder / trial.name)
 
 
 def run_trial(
