@@ -19,6 +19,7 @@ it.
 import asyncio
 import contextlib
 import signal
+import warnings
 from collections.abc import Coroutine
 from typing import Any
 
@@ -120,6 +121,8 @@ def main() -> None:
       recorder.save_newest()
       raise
     except KeyboardInterrupt:
+      # What Python says of TFF's coroutines that were cut short.
+      warnings.filterwarnings('ignore', message='coroutine .* never awaited')
       recorder.save_newest()
       if not recorder.round_number:
         raise

@@ -123,4 +123,5 @@ def describe(cell: cells.Cell) -> str:
   if cell.diverged_at:
     return f'diverged in round {cell.diverged_at}'
   loss = paper_search.last_loss(cell)
-  return f'accuracy {cell.final:.4f}, training loss {loss:.4f}'
+  accuracy = paper_search.final_accuracy(cell)
+  return f'accuracy {accuracy:.4f}, training loss {loss:.4f}'

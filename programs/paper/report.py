@@ -119,8 +119,10 @@ def _claims(findings: paper_claims.Findings) -> list[document.Block]:
   return [
     document.Heading(2, 'The claims'),
     document.Paragraph(
-      'Accuracies are on test examples, means ± standard deviations over the '
-      'seeds at the best learning rate, which is in parentheses.'
+      'Accuracies are on test examples, means over the last '
+      f'{paper_search.LAST_PART:.0%} of the iterations, and then means ± '
+      'standard deviations over the seeds at the best learning rate, which is '
+      'in parentheses.'
     ),
     document.Table(
       ('', 'section', 'claim', 'verdict', 'figures'), rows, is_numeric=False
@@ -208,7 +210,8 @@ def _describe_search(grid: paper_grid.Grid) -> str:
     'The learning rates are tried with seed 0, upwards until the algorithm '
     'diverges or deteriorates, and downwards to 1e-6 or until it hardly moves '
     f'(more than {paper_search.IDLE:.0%} of the training loss is left); the '
-    'best has the highest final test accuracy'
+    'best has the highest test accuracy, as a mean over the last '
+    f'{paper_search.LAST_PART:.0%} of the iterations'
   )
   if grid.is_refined:
     words += ', half decades beside the best decade included'

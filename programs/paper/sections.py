@@ -61,8 +61,9 @@ def setting_section(
   return [
     *blocks,
     document.Paragraph(
-      f'After {result.setting.iterations:,} iterations, with the best '
-      'learning rate of each algorithm:'
+      f'After {result.setting.iterations:,} iterations (accuracies: means over '
+      f'the last {paper_search.LAST_PART:.0%} of them), with the best learning '
+      'rate of each algorithm:'
     ),
     _best_table(result),
     document.Picture(
@@ -135,7 +136,7 @@ def _outcome(search: paper_search.Search, rate: float) -> str:
   if cell.diverged_at:
     return f'diverged at {cell.diverged_at * paper_grid.LOCAL_STEPS}'
   best = ' (best)' if rate == search.best_rate else ''
-  return f'{100 * cell.final:.1f}{best}'
+  return f'{100 * paper_search.final_accuracy(cell):.1f}{best}'
 
 
 def setting_title(setting: paper_grid.Setting) -> str:

@@ -7,6 +7,13 @@ import sys
 
 import pytest
 
+# Ctrl-C works in the program even if the tests run in the background, where the
+# shell has it ignored.
+_WITH_INTERRUPTS = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
 _ROOT = pathlib.Path(__file__).parents[2]
 
 
@@ -16,7 +23,7 @@ def _start_program():
 
   def start(*arguments):
     return subprocess.Popen(
-      [sys.executable, *map(str, arguments)],
+      [sys.executable, '-c', _WITH_INTERRUPTS, *map(str, arguments)],
       stdout=subprocess.PIPE,
       stderr=subprocess.PIPE,
       text=True,

@@ -3,10 +3,7 @@
 import csv
 import json
 import os
-import resource
 import signal
-import subprocess
-import sys
 
 _FLAGS = (
   '--dataset=gaussian_mixture',
@@ -43,6 +40,13 @@ elif moment == 'checkpoint':
     return save(module, path, **keywords)
   save, tf.saved_model.save = tf.saved_model.save, save_half
 command_line.run(train.main)
+"""
+
+# No file may be larger than 100 kB, which a checkpoint is and a row is not.
+_SMALL_FILES = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+os.execv(sys.executable, [sys.executable, '-m', *sys.argv[1:]])
 """
 
 
@@ -141,21 +145,10 @@ def test_other_settings_are_refused(tmp_path, run_program):
   assert (tmp_path / 'config.json').read_text() == before
 
 
-def test_full_disk_is_one_sentence(tmp_path):
-  # No file may be larger than 100 kB, which a checkpoint is and a row is not.
-  def limit():
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
-  done = subprocess.run(
-    [
-      sys.executable,
-      *('-m', 'programs.train', *_FLAGS, '--rounds=2'),
-      f'--output_dir={tmp_path}',
-    ],
-    capture_output=True,
-    text=True,
-    timeout=120,
-    preexec_fn=limit,
+def test_full_disk_is_one_sentence(tmp_path, run_program):
+  done = run_program(
+    *('-c', _SMALL_FILES, 'programs.train', *_FLAGS, '--rounds=2'),
+    f'--output_dir={tmp_path}',
   )
   assert done.returncode == 1
   assert f'{tmp_path} cannot be written to' in done.stderr

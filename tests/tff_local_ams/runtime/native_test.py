@@ -10,6 +10,8 @@ import pytest
 
 _START = """
 import os, signal, sys
+# Also if the tests run in the background, where the shell has it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import tff_local_ams
 import tensorflow_federated as tff
 
