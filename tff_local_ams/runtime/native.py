@@ -9,6 +9,7 @@ reaches would take the round's state with it.
 
 import atexit
 import concurrent.futures
+import contextlib
 import functools
 import os
 import subprocess
@@ -81,5 +82,12 @@ def _drop_default_context() -> None:
   tff.framework.set_default_context(_EndedContext())
 
 
-# `executor_factory` uses its `subprocess` for nothing but its workers.
+def _kill(pid: int, signal_number: int) -> None:
+  # TFF stops a worker without looking whether it is still there.
+  with contextlib.suppress(ProcessLookupError):
+    os.kill(pid, signal_number)
+
+
+# `executor_factory` uses these two for its workers, and `os.path`.
+executor_factory.os = types.SimpleNamespace(path=os.path, kill=_kill)
 executor_factory.subprocess = types.SimpleNamespace(Popen=_MortalPopen)
