@@ -85,32 +85,29 @@ def _client_sgd(options: Any) -> tff.learning.optimizers.Optimizer:
   return tff.learning.optimizers.build_sgdm(options.learning_rate)
 
 
-def _client_adam(options: Any) -> tff.learning.optimizers.Optimizer:
-  return tff.learning.optimizers.build_adam(
-    options.learning_rate, options.beta_1, options.beta_2, options.epsilon
-  )
-
-
 def _server_sgd(options: Any) -> tff.learning.optimizers.Optimizer:
   return tff.learning.optimizers.build_sgdm(options.server_learning_rate)
 
 
-def _server_adam(options: Any) -> tff.learning.optimizers.Optimizer:
-  return tff.learning.optimizers.build_adam(
-    options.server_learning_rate,
+def _moments(
+  build_fn: Callable[..., Any], rate_name: str
+) -> Callable[[Any], tff.learning.optimizers.Optimizer]:
+  """Returns what makes Adam or Yogi from options, with one of their rates."""
+  return lambda options: build_fn(
+    getattr(options, rate_name),
     options.beta_1,
     options.beta_2,
     options.epsilon,
   )
 
 
-def _server_yogi(options: Any) -> tff.learning.optimizers.Optimizer:
-  return tff.learning.optimizers.build_yogi(
-    options.server_learning_rate,
-    options.beta_1,
-    options.beta_2,
-    options.epsilon,
-  )
+_client_adam = _moments(tff.learning.optimizers.build_adam, 'learning_rate')
+_server_adam = _moments(
+  tff.learning.optimizers.build_adam, 'server_learning_rate'
+)
+_server_yogi = _moments(
+  tff.learning.optimizers.build_yogi, 'server_learning_rate'
+)
 
 
 def _server_adagrad(options: Any) -> tff.learning.optimizers.Optimizer:

@@ -1,16 +1,4 @@
-import subprocess
-import sys
-
 import pytest
-
-
-def _run(*flags):
-  return subprocess.run(
-    [sys.executable, '-m', 'programs.counterexample', *flags],
-    capture_output=True,
-    text=True,
-    timeout=300,
-  )
 
 
 def _rows(output):
@@ -23,8 +11,10 @@ def _rows(output):
   return rows
 
 
-def test_naive_walks_off_and_local_amsgrad_does_not(tmp_path):
-  done = _run('--rounds=30', f'--output_dir={tmp_path}')
+def test_naive_walks_off_and_local_amsgrad_does_not(tmp_path, run_program):
+  done = run_program(
+    '-m', 'programs.counterexample', '--rounds=30', f'--output_dir={tmp_path}'
+  )
   assert (done.returncode, done.stderr) == (0, '')
   rows = _rows(done.stdout)
   # The paper: x = 5 + (2 * 0.1 * sqrt(2) - 0.1 * 4 / sqrt(8)) / 3 = 5.047.
@@ -51,8 +41,8 @@ def test_naive_walks_off_and_local_amsgrad_does_not(tmp_path):
     (['--output_dir=/dev/null/x'], 1, "'/dev/null/x' cannot be made"),
   ],
 )
-def test_wrong_usage_is_one_sentence(flags, code, message):
-  done = _run(*flags)
+def test_wrong_usage_is_one_sentence(flags, code, message, run_program):
+  done = run_program('-m', 'programs.counterexample', *flags)
   assert done.returncode == code
   assert message in done.stderr
   assert len(done.stderr.splitlines()) == 1
