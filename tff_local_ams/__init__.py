@@ -16,10 +16,12 @@ from tff_local_ams.silo_process import SiloProcessOutput
 from tff_local_ams.silo_process import SiloState
 from tff_local_ams.silos import build_silo_local_amsgrad
 from tff_local_ams.silos import build_silo_naive_amsgrad
+from tff_local_ams.variants import BatchLoop
 from tff_local_ams.variants import Denominator
 from tff_local_ams.variants import SynchronisingStep
 
 __all__ = [
+  'BatchLoop',
   'Denominator',
   'SiloProcess',
   'SiloProcessOutput',

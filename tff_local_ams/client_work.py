@@ -13,7 +13,10 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_local_ams import aggregators
+from tff_local_ams import batch_loops
+from tff_local_ams import kernels
 from tff_local_ams import models
+from tff_local_ams import variants
 
 
 class LocalRule(NamedTuple):
@@ -88,7 +91,7 @@ def build_client_update(
   model: models.FederatedModel,
   rule: LocalRule,
   client_weighting: tff.learning.ClientWeighting,
-  loop_implementation: tff.learning.LoopImplementation,
+  batch_loop: variants.BatchLoop,
 ) -> Callable[..., ClientOutput]:
   """Returns the client work, to be called once in a TensorFlow computation.
 
@@ -101,13 +104,12 @@ def build_client_update(
     rule: The algorithm's part of the client work.
     client_weighting: Whether clients that take part count equally or by their
       number of examples.
-    loop_implementation: How to go through the batches.
+    batch_loop: How to go through the batches.
 
   Returns:
     A function `(weights, hparams, shared, kept, dataset) -> ClientOutput`.
   """
   local_model = model.build()
-  loop = _LOOPS[loop_implementation]
 
   def initial_state(trainable, hparams, shared, kept):
     specs = tf.nest.map_structure(tf.TensorSpec.from_tensor, trainable)
@@ -115,11 +117,15 @@ def build_client_update(
     state = rule.optimizer.set_hparams(state, hparams)
     return rule.start(state, _flatten(shared), _flatten(kept))
 
+  @kernels.slim_kernel
+  def optimizer_step(state, weights, gradients):
+    return rule.optimizer.next(state, weights, gradients)
+
   @tf.function
   def client_update(weights, hparams, shared, kept, dataset):
     def local_step(carry, batch):
       result = local_model.gradient_fn(carry.trainable, carry.metrics, batch)
-      optimizer_state, trainable = rule.optimizer.next(
+      optimizer_state, trainable = optimizer_step(
         carry.optimizer_state, carry.trainable, result.gradients
       )
       return _Carry(
@@ -138,7 +144,7 @@ def build_client_update(
       local_model.start(weights),
       tf.constant(0, tf.int64),
     )
-    final = loop(local_step, dataset, initial)
+    final = batch_loops.run(batch_loop, local_step, dataset, initial)
 
     trained = (
       final.trainable_before if rule.server_takes_last_step else final.trainable
@@ -175,24 +181,7 @@ def build_client_update(
   return client_update
 
 
-def _reduce_loop(local_step, dataset, initial):
-  return dataset.reduce(initial, local_step)
-
-
-@tf.function
-def _iterator_loop(local_step, dataset, initial):
-  carry = initial
-  for batch in iter(dataset):
-    carry = local_step(carry, batch)
-  return carry
-
-
-_LOOPS = {
-  tff.learning.LoopImplementation.DATASET_REDUCE: _reduce_loop,
-  tff.learning.LoopImplementation.DATASET_ITERATOR: _iterator_loop,
-}
-
-
+@kernels.kernel
 def _all_finite(structure: Any) -> tf.Tensor:
   finite = [
     tf.reduce_all(tf.math.is_finite(t)) for t in tf.nest.flatten(structure)

@@ -37,6 +37,7 @@ from tff_local_ams import client_work
 from tff_local_ams import hyperparameters as hyperparameters_lib
 from tff_local_ams import models
 from tff_local_ams import optimizers
+from tff_local_ams import variants
 
 LearningAlgorithmState = tff.learning.templates.LearningAlgorithmState
 
@@ -79,7 +80,7 @@ class Parts(NamedTuple):
     metrics_aggregation: A `tff.Computation` from the clients' unfinalized
       metrics to the metrics at the server.
     client_weighting: A `tff.learning.ClientWeighting`.
-    loop_implementation: A `tff.learning.LoopImplementation`.
+    batch_loop: A `variants.BatchLoop`.
   """
 
   model: models.FederatedModel
@@ -91,7 +92,7 @@ class Parts(NamedTuple):
   participation: tff.templates.AggregationProcess
   metrics_aggregation: Any
   client_weighting: tff.learning.ClientWeighting
-  loop_implementation: tff.learning.LoopImplementation
+  batch_loop: variants.BatchLoop
 
 
 def build_parts(
@@ -105,16 +106,14 @@ def build_parts(
   model_distributor: tff.learning.templates.DistributionProcess | None,
   metrics_aggregator: Any,
   participation_aggregator: Any,
-  loop_implementation: tff.learning.LoopImplementation,
+  batch_loop: variants.BatchLoop,
 ) -> Parts:
   """Checks the arguments that all builders share and makes their parts."""
   _checks.check_nonnegative('server_learning_rate', server_learning_rate)
   _checks.check_instance(
     'client_weighting', client_weighting, tff.learning.ClientWeighting
   )
-  _checks.check_instance(
-    'loop_implementation', loop_implementation, tff.learning.LoopImplementation
-  )
+  _checks.check_instance('batch_loop', batch_loop, variants.BatchLoop)
   if model_distributor is None:
     model_distributor = tff.learning.templates.build_broadcast_process(
       model.weights_type
@@ -153,7 +152,7 @@ def build_parts(
     ),
     metrics_aggregation=metrics_aggregator(model.metric_finalizers),
     client_weighting=client_weighting,
-    loop_implementation=loop_implementation,
+    batch_loop=batch_loop,
   )
 
 
@@ -255,7 +254,7 @@ def client_update(
 ) -> client_work.ClientOutput:
   """The client work, to be called in a TensorFlow computation."""
   update = client_work.build_client_update(
-    parts.model, parts.rule, parts.client_weighting, parts.loop_implementation
+    parts.model, parts.rule, parts.client_weighting, parts.batch_loop
   )
   return update(weights, shared.hparams, shared.moments, kept, dataset)
 

@@ -44,9 +44,7 @@ def build_local_amsgrad(
   participation_aggregator: (
     tff.aggregators.UnweightedAggregationFactory | None
   ) = None,
-  loop_implementation: tff.learning.LoopImplementation = (
-    tff.learning.LoopImplementation.DATASET_REDUCE
-  ),
+  batch_loop: variants.BatchLoop = variants.BatchLoop.STACKED,
 ) -> tff.learning.templates.LearningProcess:
   """Builds Local AMSGrad for clients that keep nothing.
 
@@ -108,7 +106,7 @@ def build_local_amsgrad(
     participation_aggregator: A `tff.aggregators` factory for the sums of
       integers in `metrics['client_work']['participation']`, for pipelines in
       which every sum must be a secure one. If `None`, the sum.
-    loop_implementation: How clients go through their batches.
+    batch_loop: How clients go through their batches.
 
   Returns:
     A `tff.learning.templates.LearningProcess`.
@@ -149,7 +147,7 @@ def build_local_amsgrad(
     model_distributor=model_distributor,
     metrics_aggregator=metrics_aggregator,
     participation_aggregator=participation_aggregator,
-    loop_implementation=loop_implementation,
+    batch_loop=batch_loop,
   )
   return composers.compose_learning_process(
     parts, shared_fields=optimizers.Moments._fields

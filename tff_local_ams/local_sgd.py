@@ -9,6 +9,7 @@ from tff_local_ams import client_work
 from tff_local_ams import composers
 from tff_local_ams import hyperparameters
 from tff_local_ams import models
+from tff_local_ams import variants
 
 
 def build_local_sgd(
@@ -25,9 +26,7 @@ def build_local_sgd(
   participation_aggregator: (
     tff.aggregators.UnweightedAggregationFactory | None
   ) = None,
-  loop_implementation: tff.learning.LoopImplementation = (
-    tff.learning.LoopImplementation.DATASET_REDUCE
-  ),
+  batch_loop: variants.BatchLoop = variants.BatchLoop.STACKED,
 ) -> tff.learning.templates.LearningProcess:
   """Builds local SGD.
 
@@ -45,7 +44,7 @@ def build_local_sgd(
     model_aggregator: A factory for the mean of the model deltas.
     metrics_aggregator: As in `tff.learning`.
     participation_aggregator: A factory for the counts of clients.
-    loop_implementation: How clients go through their batches.
+    batch_loop: How clients go through their batches.
 
   Returns:
     A `tff.learning.templates.LearningProcess`.
@@ -71,6 +70,6 @@ def build_local_sgd(
     model_distributor=model_distributor,
     metrics_aggregator=metrics_aggregator,
     participation_aggregator=participation_aggregator,
-    loop_implementation=loop_implementation,
+    batch_loop=batch_loop,
   )
   return composers.compose_learning_process(parts)

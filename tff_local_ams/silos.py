@@ -42,9 +42,7 @@ def build_silo_local_amsgrad(
   participation_aggregator: (
     tff.aggregators.UnweightedAggregationFactory | None
   ) = None,
-  loop_implementation: tff.learning.LoopImplementation = (
-    tff.learning.LoopImplementation.DATASET_REDUCE
-  ),
+  batch_loop: variants.BatchLoop = variants.BatchLoop.STACKED,
 ) -> silo_process.SiloProcess:
   """Builds Local AMSGrad for silos that keep their own m and v.
 
@@ -71,7 +69,7 @@ def build_silo_local_amsgrad(
     moments_aggregator: A factory for the mean of each moment.
     metrics_aggregator: As in `tff.learning`.
     participation_aggregator: A factory for the counts of silos.
-    loop_implementation: How silos go through their batches.
+    batch_loop: How silos go through their batches.
 
   Returns:
     A `SiloProcess`.
@@ -119,7 +117,7 @@ def build_silo_local_amsgrad(
     model_distributor=model_distributor,
     metrics_aggregator=metrics_aggregator,
     participation_aggregator=participation_aggregator,
-    loop_implementation=loop_implementation,
+    batch_loop=batch_loop,
   )
   return silo_process.compose_silo_process(
     parts,
@@ -146,9 +144,7 @@ def build_silo_naive_amsgrad(
   participation_aggregator: (
     tff.aggregators.UnweightedAggregationFactory | None
   ) = None,
-  loop_implementation: tff.learning.LoopImplementation = (
-    tff.learning.LoopImplementation.DATASET_REDUCE
-  ),
+  batch_loop: variants.BatchLoop = variants.BatchLoop.STACKED,
 ) -> silo_process.SiloProcess:
   """Builds naive local AMSGrad, which can fail to converge (Theorem 4.1).
 
@@ -168,7 +164,7 @@ def build_silo_naive_amsgrad(
     model_aggregator: A factory for the mean of the model deltas.
     metrics_aggregator: As in `tff.learning`.
     participation_aggregator: A factory for the counts of silos.
-    loop_implementation: How silos go through their batches.
+    batch_loop: How silos go through their batches.
 
   Returns:
     A `SiloProcess`.
@@ -200,7 +196,7 @@ def build_silo_naive_amsgrad(
     model_distributor=model_distributor,
     metrics_aggregator=metrics_aggregator,
     participation_aggregator=participation_aggregator,
-    loop_implementation=loop_implementation,
+    batch_loop=batch_loop,
   )
   return silo_process.compose_silo_process(
     parts,

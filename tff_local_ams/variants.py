@@ -1,4 +1,4 @@
-"""The two choices that the paper leaves open, as enums."""
+"""The choices that the paper leaves open, as enums."""
 
 import enum
 
@@ -29,3 +29,22 @@ class Denominator(enum.Enum):
 
   MAX_OF_MEANS = 'max_of_means'
   MEAN_OF_MAXIMA = 'mean_of_maxima'
+
+
+class BatchLoop(enum.Enum):
+  """How clients go through their batches. The results are the same.
+
+  Attributes:
+    STACKED: The batches are read at once and stepped through as one tensor,
+      much the fastest for small models; a runtime may compile it to one program
+      (`tff_local_ams.runtime`). A client's batches of a round must fit into
+      memory. Batches that differ in more than their number of examples go the
+      way of REDUCE.
+    REDUCE: `tf.data`'s reduce, one batch in memory at a time, on the CPU.
+    ITERATOR: A loop over a `tf.data` iterator, one batch in memory at a time,
+      on any device. Compile with Grappler disabled.
+  """
+
+  STACKED = 'stacked'
+  REDUCE = 'reduce'
+  ITERATOR = 'iterator'

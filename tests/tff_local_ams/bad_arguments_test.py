@@ -45,7 +45,7 @@ def _check(build_fn, error, message, model=None, **arguments):
     ('learning_rate', lambda r: [r, r], TypeError, 'must map'),
     ('server_learning_rate', -1, ValueError, 'nonnegative, found -1'),
     ('client_weighting', 'uniform', TypeError, "found 'uniform'"),
-    ('loop_implementation', 1, TypeError, 'found 1'),
+    ('batch_loop', 1, TypeError, 'found 1'),
     ('model_distributor', 1, TypeError, 'found 1'),
     ('model_aggregator', 'mean', TypeError, "found 'mean'"),
     ('model_aggregator', tff.federated_mean, TypeError, 'found <function'),

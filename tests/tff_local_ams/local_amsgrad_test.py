@@ -279,16 +279,19 @@ def test_keras_schedule_is_a_schedule():
 
 
 def test_loops_give_the_same_weights():
-  results = []
-  for loop in tff.learning.LoopImplementation:
+  results = {}
+  for loop in tff_local_ams.BatchLoop:
     process = tff_local_ams.build_local_amsgrad(
-      problems.keras_model_fn(), 0.01, loop_implementation=loop
+      problems.keras_model_fn(), 0.01, batch_loop=loop
     )
     state = process.next(
       process.initialize(), problems.client_data(_NODES, 0)
     ).state
-    results.append(problems.flatten(state.global_model_weights.trainable))
-  np.testing.assert_allclose(*results, rtol=1e-6)
+    results[loop] = problems.flatten(state.global_model_weights.trainable)
+  for loop in tff_local_ams.BatchLoop:
+    np.testing.assert_allclose(
+      results[loop], results[tff_local_ams.BatchLoop.REDUCE], rtol=1e-6
+    )
 
 
 def test_non_trainable_weights_are_carried_through():

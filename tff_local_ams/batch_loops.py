@@ -1,0 +1,168 @@
+"""How a client goes through its batches.
+
+A loop takes `local_step(carry, batch) -> carry`, the data set and the initial
+carry, and returns the final one. All give the same result; they differ in
+speed, in memory, and in the devices they can use.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
+from typing import TypeAlias
+
+import tensorflow as tf
+
+from tff_local_ams import kernels
+from tff_local_ams import variants
+
+LocalStep: TypeAlias = Callable[[Any, Any], Any]
+
+_MAX_BATCHES = 2**16
+
+
+def run(
+  loop: variants.BatchLoop,
+  local_step: LocalStep,
+  dataset: tf.data.Dataset,
+  initial: Any,
+) -> Any:
+  """Returns the carry after a step for each batch of the data set."""
+  if loop is variants.BatchLoop.STACKED and not _can_be_stacked(dataset):
+    loop = variants.BatchLoop.REDUCE
+  return _LOOPS[loop](local_step, dataset, initial)
+
+
+def _reduce(local_step: LocalStep, dataset: tf.data.Dataset, initial: Any):
+  return dataset.reduce(initial, local_step)
+
+
+@tf.function
+def _iterate(local_step: LocalStep, dataset: tf.data.Dataset, initial: Any):
+  carry = initial
+  for batch in iter(dataset):
+    carry = local_step(carry, batch)
+  return carry
+
+
+def _step_through_stack(
+  local_step: LocalStep, dataset: tf.data.Dataset, initial: Any
+):
+  stack = _stack(dataset)
+  num_batches = tf.shape(stack.is_full)[0]
+  num_full = tf.reduce_sum(tf.math.cumprod(tf.cast(stack.is_full, tf.int32)))
+
+  # A compiled program is made for fixed shapes: full batches, and a number of
+  # them that is rounded up so that few programs serve all clients.
+  @kernels.kernel
+  def local_steps(batches, num_steps, carry):
+    def body(i, carry):
+      return i + 1, local_step(carry, _at(batches, i))
+
+    return tf.while_loop(
+      lambda i, _: i < num_steps, body, (tf.constant(0), carry)
+    )[1]
+
+  carry = local_steps(_pad(stack.batches, num_batches), num_full, initial)
+
+  # Usually one batch at most, the last.
+  def step_of_its_size(i, carry):
+    batch = tf.nest.map_structure(
+      lambda t, size: t if size is None else t[: size[i]],
+      _at(stack.batches, i),
+      stack.sizes,
+    )
+    return i + 1, local_step(carry, batch)
+
+  return tf.while_loop(
+    lambda i, _: i < num_batches, step_of_its_size, (num_full, carry)
+  )[1]
+
+
+_LOOPS = {
+  variants.BatchLoop.STACKED: _step_through_stack,
+  variants.BatchLoop.REDUCE: _reduce,
+  variants.BatchLoop.ITERATOR: _iterate,
+}
+
+
+class _Stack(NamedTuple):
+  """All batches of a client in one tensor for each tensor of a batch.
+
+  Attributes:
+    batches: A structure like a batch, with one dimension more in front. Smaller
+      batches are padded with zeros at the end.
+    sizes: The batches' own sizes, in the same structure; `None` for a tensor
+      whose shape is the same in all batches.
+    is_full: Which batches have nothing padded.
+  """
+
+  batches: Any
+  sizes: Any
+  is_full: tf.Tensor
+
+
+def _can_be_stacked(dataset: tf.data.Dataset) -> bool:
+  """Whether batches differ in nothing but their number of examples."""
+  specs = tf.nest.flatten(dataset.element_spec)
+  return all(
+    isinstance(spec, tf.TensorSpec)
+    and spec.shape.rank is not None
+    and spec.shape[1:].is_fully_defined()
+    and spec.dtype is not tf.string
+    for spec in specs
+  )
+
+
+def _stack(dataset: tf.data.Dataset) -> _Stack:
+  spec = dataset.element_spec
+  varies = tf.nest.map_structure(
+    lambda s: s.shape.rank > 0 and s.shape[0] is None, spec
+  )
+
+  def with_sizes(*batch):
+    batch = batch[0] if len(batch) == 1 else batch
+    sizes = tf.nest.map_structure(
+      lambda t, v: tf.shape(t)[0] if v else tf.constant(0), batch, varies
+    )
+    return batch, sizes
+
+  # A batch of nothing behind the last one: data sets may be empty, and a tensor
+  # cannot be made of no batch at all.
+  nothing = tf.nest.map_structure(
+    lambda s: tf.zeros([d or 0 for d in s.shape], s.dtype), spec
+  )
+  batches, sizes = (
+    dataset.concatenate(tf.data.Dataset.from_tensors(nothing))
+    .map(with_sizes)
+    .padded_batch(_MAX_BATCHES)
+    .get_single_element()
+  )
+  batches, sizes = tf.nest.map_structure(lambda t: t[:-1], (batches, sizes))
+  is_full = tf.ones(tf.shape(tf.nest.flatten(batches)[0])[:1], tf.bool)
+  for t, size, v in zip(
+    *map(tf.nest.flatten, (batches, sizes, varies)), strict=True
+  ):
+    if v:
+      is_full &= tf.equal(size, tf.shape(t)[1])
+  sizes = tf.nest.map_structure(lambda s, v: s if v else None, sizes, varies)
+  return _Stack(batches, sizes, is_full)
+
+
+def _at(batches: Any, i: tf.Tensor) -> Any:
+  return tf.nest.map_structure(lambda t: t[i], batches)
+
+
+def _pad(batches: Any, num_batches: tf.Tensor) -> Any:
+  """Returns the stack with room for the next power of two of batches."""
+  powers = tf.constant([2**i for i in range(_MAX_BATCHES.bit_length())])
+  room = tf.reduce_min(tf.where(powers >= num_batches, powers, _MAX_BATCHES))
+  return tf.nest.map_structure(
+    lambda t: tf.pad(
+      t,
+      tf.concat(
+        [[[0, room - num_batches]], tf.zeros([t.shape.rank - 1, 2], tf.int32)],
+        axis=0,
+      ),
+    ),
+    batches,
+  )
