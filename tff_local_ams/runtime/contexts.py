@@ -1,0 +1,247 @@
+"""TFF contexts that run compiled rounds.
+
+A context is what TFF asks to run a computation that is called from Python.
+"""
+
+import abc
+import collections
+import contextlib
+import sys
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+from tensorflow_federated.python.core.impl.context_stack import (
+  runtime_error_context,
+)
+
+from tff_local_ams.runtime import device
+from tff_local_ams.runtime import graphs
+from tff_local_ams.runtime import rounds
+from tff_local_ams.runtime import values
+
+# How many computations to keep compiled.
+_MAX_PROGRAMS = 64
+
+
+class ClientRunner(abc.ABC):
+  """Runs the clients' part of one compiled round, somewhere."""
+
+  @abc.abstractmethod
+  def run(
+    self,
+    broadcast: list[tf.Tensor],
+    clients: Sequence[Callable[[], list[tf.Tensor]]],
+  ) -> device.ClientResults:
+    """Returns the sum of what the clients computed, and what they keep.
+
+    Args:
+      broadcast: What the server sends to all clients, flat.
+      clients: For each client a function that returns its arguments, flat.
+    """
+
+
+class CompiledContext(tff.framework.SyncContext):
+  """Runs compiled rounds; what cannot be compiled goes to TFF's own runtime."""
+
+  def __init__(self, make_runner: Callable[[rounds.CompiledRound], Any]):
+    """Makes the context.
+
+    Args:
+      make_runner: Returns the `ClientRunner` of a compiled round.
+    """
+    self._make_runner = make_runner
+    # By identity: hashing a computation would serialize it at every call. The
+    # computation is kept with its program, so that no other gets its id.
+    self._programs: collections.OrderedDict = collections.OrderedDict()
+    self._native: Any = None
+
+  def invoke(self, comp: Any, arg: Any) -> Any:
+    """Runs a computation, see `tff.framework.SyncContext`."""
+    _, program = self._programs.get(id(comp), (None, None))
+    if program is None:
+      program = self._make_program(comp)
+      self._programs[id(comp)] = (comp, program)
+      if len(self._programs) > _MAX_PROGRAMS:
+        self._programs.popitem(last=False)
+    return program(arg)
+
+  def _make_program(self, comp: Any) -> Callable[[Any], Any]:
+    try:
+      compiled = rounds.compile_computation(comp)
+    except rounds.NotCompilableError as reason:
+      return self._hand_to_native(comp, str(reason))
+    if isinstance(compiled, rounds.LocalComputation):
+      return _local_program(compiled)
+    return _round_program(compiled, self._make_runner(compiled))
+
+  def _hand_to_native(self, comp: Any, reason: str) -> Callable[[Any], Any]:
+    if self._native is None:
+      self._native = (
+        tff.backends.native.create_sync_local_cpp_execution_context()
+      )
+    print(
+      f'A computation of type {comp.type_signature.compact_representation()} '
+      f"goes to TFF's own runtime: {reason}.",
+      file=sys.stderr,
+    )
+    return lambda arg: self._native.invoke(comp, arg)
+
+
+def _local_program(
+  compiled: rounds.LocalComputation,
+) -> Callable[[Any], Any]:
+  function = graphs.GraphFunction(compiled.graph)
+  result_type = compiled.result_type
+  if isinstance(result_type, tff.FederatedType):
+    result_type = result_type.member
+
+  def program(arg: Any) -> Any:
+    args = []
+    if compiled.parameter_type is not None:
+      args = values.flatten(arg, compiled.parameter_type, 'the argument')
+    return values.unflatten(function(args), result_type)
+
+  return program
+
+
+def _round_program(
+  compiled: rounds.CompiledRound, runner: ClientRunner
+) -> Callable[[Any], Any]:
+  prepare = graphs.GraphFunction(compiled.prepare)
+  report = graphs.GraphFunction(compiled.report)
+  update = graphs.GraphFunction(compiled.update)
+  has_kept = compiled.kept is not None
+  new_state_type, *_, metrics_type = compiled.result_type
+  num_state_tensors = values.num_tensors(new_state_type.member)
+  num_metrics = values.num_tensors(metrics_type.member)
+
+  def program(arg: Any) -> Any:
+    state, *client_args = _unpack(arg, 1 + len(compiled.client_types))
+    state = values.flatten(state, compiled.state_type, 'the state')
+    clients = _clients(client_args, compiled.client_types)
+    results = runner.run(prepare(state), clients)
+    updated = update([*state, *report(results.total)])
+    new_state = values.unflatten(
+      updated[:num_state_tensors], new_state_type.member
+    )
+    metrics = values.unflatten(
+      updated[num_state_tensors : num_state_tensors + num_metrics],
+      metrics_type.member,
+    )
+    elements = [new_state, metrics]
+    if has_kept:
+      kept_type = compiled.result_type[1].member
+      # They stay on their device; NumPy takes them for arrays.
+      kept = [
+        values.unflatten(k, kept_type, leaf=lambda tensor: tensor)
+        for k in results.kept
+      ]
+      elements.insert(1, kept)
+    names = tff.structure.name_list_with_nones(compiled.result_type)
+    return tff.types.type_to_py_container(
+      tff.structure.Struct(zip(names, elements, strict=True)),
+      compiled.result_type,
+    )
+
+  return program
+
+
+def _unpack(arg: Any, num_elements: int) -> list[Any]:
+  elements = (
+    [element for _, element in tff.structure.iter_elements(arg)]
+    if isinstance(arg, tff.structure.Struct)
+    else list(arg)
+  )
+  if len(elements) != num_elements:
+    raise TypeError(
+      f'A round takes {num_elements} arguments, found {len(elements)}.'
+    )
+  return elements
+
+
+def _clients(
+  client_args: list[Any], client_types: tuple[tff.Type, ...]
+) -> list[Callable[[], list[tf.Tensor]]]:
+  """Returns for each client a function that returns its arguments, flat."""
+  for arg in client_args:
+    if not isinstance(arg, list | tuple):
+      raise TypeError(
+        'The data of the clients must be a list with an element for each '
+        f'client, found {arg!r}.'
+      )
+  lengths = {len(arg) for arg in client_args}
+  if len(lengths) > 1:
+    raise TypeError(
+      'The lists of client values must be of the same length, found '
+      f'{[len(arg) for arg in client_args]}.'
+    )
+
+  def flatten(client_values: tuple[Any, ...]) -> list[tf.Tensor]:
+    return [
+      tensor
+      for value, type_spec in zip(client_values, client_types, strict=True)
+      for tensor in values.flatten(value, type_spec, "the client's data")
+    ]
+
+  return [
+    lambda client_values=client_values: flatten(client_values)
+    for client_values in zip(*client_args, strict=True)
+  ]
+
+
+class _DeviceRunner(ClientRunner):
+  """Runs clients on the devices of this process."""
+
+  def __init__(
+    self, compiled: rounds.CompiledRound, workers: device.DeviceWorkers
+  ):
+    self._work = workers.load(compiled.clients)
+    self._kept = compiled.kept
+
+  def run(self, broadcast, clients):
+    return self._work.run(broadcast, clients, self._kept)
+
+
+def create_device_context(
+  devices: Sequence[str] | str | None = None,
+  clients_in_parallel: int | None = None,
+) -> CompiledContext:
+  """Returns a context that runs rounds on the devices of this process.
+
+  See `set_device_context`.
+  """
+  workers = device.DeviceWorkers(devices, clients_in_parallel)
+  return CompiledContext(lambda compiled: _DeviceRunner(compiled, workers))
+
+
+def set_default(context: Any) -> None:
+  """Makes a context the default of this process, in all of its threads."""
+  tff.framework.set_default_context(context)
+  _for_new_threads['context'] = context
+
+
+@contextlib.contextmanager
+def installed(context: Any) -> Iterator[Any]:
+  """Makes a context the current one of this thread for a while."""
+  with tff.framework.get_context_stack().install(context):
+    yield context
+
+
+_for_new_threads: dict[str, Any] = {}
+
+
+def _invoke_in_new_thread(self: Any, comp: Any, arg: Any) -> Any:
+  context = _for_new_threads.get('context')
+  if context is None:
+    return _no_context(self, comp, arg)
+  return context.invoke(comp, arg)
+
+
+# TFF keeps its contexts by thread. One in which none was set has this context,
+# which only raises an error.
+_no_context = runtime_error_context.RuntimeErrorContext.invoke
+runtime_error_context.RuntimeErrorContext.invoke = _invoke_in_new_thread

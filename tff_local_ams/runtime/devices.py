@@ -1,0 +1,69 @@
+"""Which devices of this machine to use."""
+
+import contextlib
+import os
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tff_local_ams import _checks
+
+# On a GPU, one client computes while the data of another is read.
+_CLIENTS_PER_GPU = 2
+
+
+def choose_devices(devices: Sequence[str] | str | None) -> list[str]:
+  """Returns the names of the devices to use.
+
+  Args:
+    devices: Names such as `'GPU:0'` or `'CPU:0'`, or a kind, `'GPU'` or
+      `'CPU'`, for all of that kind. If `None`, all GPUs, else the CPU.
+
+  Raises:
+    ValueError: If TensorFlow does not see such a device.
+  """
+  let_gpu_memory_grow()
+  present = [
+    f'{device.device_type}:{index}'
+    for kind in ('GPU', 'CPU')
+    for index, device in enumerate(tf.config.list_logical_devices(kind))
+  ]
+  if devices is None:
+    gpus = [name for name in present if name.startswith('GPU')]
+    return gpus or ['CPU:0']
+  wanted = [devices] if isinstance(devices, str) else list(devices)
+  if not wanted:
+    raise ValueError('`devices` must name at least one device, found none.')
+  chosen = []
+  for name in wanted:
+    matching = [
+      p for p in present if name.upper().lstrip('/') in (p, p.split(':')[0])
+    ]
+    if not matching:
+      raise ValueError(
+        f'`devices` must name devices that TensorFlow sees '
+        f'({", ".join(present)}), found {name!r}.'
+      )
+    chosen += matching
+  return list(dict.fromkeys(chosen))
+
+
+def choose_clients_in_parallel(
+  clients_in_parallel: int | None, device: str
+) -> int:
+  """Returns how many clients to train at a time on a device."""
+  if clients_in_parallel is not None:
+    _checks.check_count('clients_in_parallel', clients_in_parallel, at_least=1)
+    return clients_in_parallel
+  if device.startswith('GPU'):
+    return _CLIENTS_PER_GPU
+  # At least two: one computes while the data of the other is read.
+  return max(2, len(os.sched_getaffinity(0)))
+
+
+def let_gpu_memory_grow() -> None:
+  """Lets TensorFlow take GPU memory on demand, so that processes can share."""
+  for gpu in tf.config.list_physical_devices('GPU'):
+    # TensorFlow does not change its mind once it has started.
+    with contextlib.suppress(RuntimeError):
+      tf.config.experimental.set_memory_growth(gpu, True)

@@ -1,0 +1,185 @@
+"""From TFF's values to flat lists of tensors, and back.
+
+A `GraphFunction` takes and returns a flat list of tensors, in the order of the
+computation's TFF type. Here values get into that order, and out of it into the
+Python containers that the type names.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+
+def num_tensors(type_spec: tff.Type | None) -> int:
+  """Returns the length of the flat list for a value of the type."""
+  if type_spec is None:
+    return 0
+  if isinstance(type_spec, tff.StructType):
+    return sum(
+      num_tensors(t) for _, t in tff.structure.iter_elements(type_spec)
+    )
+  return 1
+
+
+def flatten(value: Any, type_spec: tff.Type, name: str) -> list[tf.Tensor]:
+  """Returns the tensors of a value that is not federated.
+
+  Args:
+    value: What a user gives to a computation: arrays, tensors, data sets, and
+      containers of them.
+    type_spec: A `tff.Type` of tensors, sequences and structures of them.
+    name: What errors call the value.
+
+  Raises:
+    TypeError: If the value is not of the type.
+  """
+  if isinstance(type_spec, tff.StructType):
+    elements = _elements(value, type_spec, name)
+    return [
+      tensor
+      for element, (key, element_type) in zip(
+        elements, tff.structure.iter_elements(type_spec), strict=True
+      )
+      for tensor in flatten(
+        element, element_type, f'{name}.{key}' if key else name
+      )
+    ]
+  if isinstance(type_spec, tff.SequenceType):
+    return [_to_variant(value, type_spec, name)]
+  if isinstance(type_spec, tff.TensorType):
+    return [_to_tensor(value, type_spec, name)]
+  raise TypeError(f'{name} must not be of type {type_spec}.')
+
+
+def unflatten(
+  tensors: Sequence[tf.Tensor],
+  type_spec: tff.Type,
+  leaf: Callable[[tf.Tensor], Any] = lambda tensor: tensor.numpy(),
+) -> Any:
+  """Returns the value in the containers of its type.
+
+  Args:
+    tensors: The tensors of the value, flat.
+    type_spec: The `tff.Type` of the value.
+    leaf: What becomes of each tensor.
+  """
+  remaining = iter(tensors)
+  value = _pack(remaining, type_spec, leaf)
+  return tff.types.type_to_py_container(value, type_spec)
+
+
+def _pack(
+  tensors: Iterator[tf.Tensor],
+  type_spec: tff.Type,
+  leaf: Callable[[tf.Tensor], Any],
+) -> Any:
+  if isinstance(type_spec, tff.StructType):
+    return tff.structure.Struct(
+      (key, _pack(tensors, element_type, leaf))
+      for key, element_type in tff.structure.iter_elements(type_spec)
+    )
+  if isinstance(type_spec, tff.SequenceType):
+    return tf.data.experimental.from_variant(
+      next(tensors), tff.types.type_conversions.type_to_tf_structure(type_spec)
+    )
+  return leaf(next(tensors))
+
+
+def _elements(value: Any, type_spec: tff.StructType, name: str) -> list[Any]:
+  """Returns a container's elements in the order of its type."""
+  keys = [key for key, _ in tff.structure.iter_elements(type_spec)]
+  if isinstance(value, tff.structure.Struct):
+    elements = [element for _, element in tff.structure.iter_elements(value)]
+  elif isinstance(value, Mapping):
+    if set(value) != set(keys):
+      raise TypeError(f'{name} must have the keys {keys}, found {list(value)}.')
+    elements = [value[key] for key in keys]
+  elif attrs.has(type(value)):
+    elements = [
+      getattr(value, field.name) for field in attrs.fields(type(value))
+    ]
+  elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+    elements = list(value)
+  elif isinstance(value, tf.Tensor | np.ndarray) and np.ndim(value) > 0:
+    elements = list(value)
+  else:
+    raise TypeError(
+      f'{name} must be a structure like {type_spec}, found {value!r}.'
+    )
+  if len(elements) != len(keys):
+    raise TypeError(
+      f'{name} must have {len(keys)} elements like {type_spec}, found '
+      f'{len(elements)}.'
+    )
+  return elements
+
+
+def _to_tensor(value: Any, type_spec: tff.TensorType, name: str) -> tf.Tensor:
+  dtype = tf.dtypes.as_dtype(type_spec.dtype)
+  if isinstance(value, tf.Variable):
+    value = value.read_value()
+  try:
+    tensor = tf.convert_to_tensor(value, dtype)
+  except (TypeError, ValueError) as error:
+    raise TypeError(
+      f'{name} must be a {dtype.name} tensor, found {value!r}.'
+    ) from error
+  if not tf.TensorShape(type_spec.shape).is_compatible_with(tensor.shape):
+    raise TypeError(
+      f'{name} must be of the shape {list(type_spec.shape)}, found '
+      f'{tensor.shape.as_list()}.'
+    )
+  return tensor
+
+
+def _to_variant(
+  value: Any, type_spec: tff.SequenceType, name: str
+) -> tf.Tensor:
+  """Returns a data set as the tensor that stands for it in a graph."""
+  spec = tff.types.type_conversions.type_to_tf_structure(type_spec.element)
+  if isinstance(value, tf.data.Dataset):
+    _check_same_elements(value.element_spec, spec, name)
+    return tf.data.experimental.to_variant(value)
+  if isinstance(value, list):
+    return tf.data.experimental.to_variant(_as_dataset(value, spec))
+  raise TypeError(f'{name} must be a `tf.data.Dataset`, found {value!r}.')
+
+
+def _check_same_elements(found: Any, wanted: Any, name: str) -> None:
+  """Raises unless a graph made for one kind of element can read the other."""
+  same = (
+    _is_compatible(found, wanted)
+    if not isinstance(wanted, Mapping)
+    # The order of the keys counts: it is that of the tensors in an element.
+    else isinstance(found, Mapping)
+    and list(found) == list(wanted)
+    and all(_is_compatible(found[key], wanted[key]) for key in wanted)
+  )
+  if not same:
+    raise TypeError(
+      f'{name} must be a data set with elements like {wanted}, found {found}.'
+    )
+
+
+def _is_compatible(found: Any, wanted: Any) -> bool:
+  found, wanted = tf.nest.flatten(found), tf.nest.flatten(wanted)
+  return len(found) == len(wanted) and all(
+    isinstance(f, tf.TensorSpec)
+    and f.dtype == w.dtype
+    and w.shape.is_compatible_with(f.shape)
+    for f, w in zip(found, wanted, strict=True)
+  )
+
+
+def _as_dataset(elements: list[Any], spec: Any) -> tf.data.Dataset:
+  """Returns a data set of a list of elements, which TFF takes as well."""
+  return tf.data.Dataset.from_generator(
+    lambda: iter(elements), output_signature=spec
+  )
