@@ -1,0 +1,238 @@
+r"""Measures how fast rounds are, here and in other frameworks.
+
+  python -m programs.benchmark --models=mlp --cohorts=10,100
+
+runs the same round (the same model, clients and number of local steps) with
+plain TensorFlow, with TFF, with this project's runtimes and with other
+frameworks, and compares their times with plain TensorFlow's. All take turns in
+one run, each in a process of its own. Other frameworks get environments of
+their own, made on first use; what cannot be installed is left out.
+
+Leaves in the output folder: benchmark.csv with all times, benchmark.md with the
+tables, benchmark.png, and logs/ with what the contenders said. What was
+measured of other models before stays.
+"""
+
+import dataclasses
+import pathlib
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+import tqdm
+from absl import flags
+
+from programs import command_line
+from programs import flag_definitions
+from programs.contenders import environments
+from programs.contenders import measurements as measurements_lib
+from programs.contenders import processes
+from programs.contenders import registry
+from programs.contenders import results as results_lib
+from programs.contenders import session
+from programs.contenders import tasks
+
+# Whose memory must not grow with the cohort, and from which size on.
+_CHECKED_CONTENDER = 'device'
+_CHECKED_COHORT = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkConfig:
+  """How is measured.
+
+  Attributes:
+    repetitions: How many rounds of each contender and cohort are timed.
+    warm_up_rounds: How many rounds with the smallest cohort are run before, and
+      do not count; larger cohorts have one each.
+    slowest: Leave out who takes more than this times as long as the yardstick.
+    peers: Whether to include other frameworks, which have to be installed.
+    environments_dir: The folder for the environments of other frameworks.
+    report_only: Whether only to make the tables and the picture anew.
+    output_dir: The folder for everything that the benchmark leaves.
+  """
+
+  repetitions: int = 5
+  warm_up_rounds: int = 2
+  slowest: float = 10.0
+  peers: bool = True
+  environments_dir: str = '~/.cache/tff_local_ams/benchmark'
+  report_only: bool = False
+  output_dir: str = 'results/benchmark'
+
+  def __post_init__(self):
+    for name in ('repetitions', 'warm_up_rounds'):
+      if getattr(self, name) < 1:
+        raise ValueError(
+          f'`{name}` must be at least 1, found {getattr(self, name)}.'
+        )
+    if not self.slowest > 1:
+      raise ValueError(f'`slowest` must be more than 1, found {self.slowest}.')
+
+
+_MODELS = flags.DEFINE_list(
+  'models',
+  ','.join(tasks.MODELS),
+  f'What to train, out of: {", ".join(tasks.MODELS)}.',
+)
+_COHORTS = flags.DEFINE_list(
+  'cohorts', '10,100,1000', 'How many clients a round has.'
+)
+_CONTENDERS = flags.DEFINE_list(
+  'contenders',
+  ','.join(registry.CONTENDERS),
+  f'What to compare with {registry.YARDSTICK}, out of: '
+  f'{", ".join(registry.CONTENDERS)}.',
+)
+flag_definitions.define_config(BenchmarkConfig)
+
+
+class _Progress:
+  """A bar over all clients on a terminal, a line a round elsewhere."""
+
+  def __init__(self, clients: int):
+    self._bar = tqdm.tqdm(
+      total=clients,
+      disable=None,
+      dynamic_ncols=True,
+      bar_format='{percentage:3.0f}% |{bar}| {elapsed}<{remaining}  {desc}',
+    )
+
+  def __enter__(self) -> '_Progress':
+    return self
+
+  def __exit__(self, *arguments: Any) -> None:
+    self._bar.close()
+
+  def begin(self, words: str) -> None:
+    """Shows what comes next."""
+    self._bar.set_description_str(words)
+    if self._bar.disable:
+      print(words, flush=True)
+
+  def advance(self, clients: int) -> None:
+    """Shows that so many clients are done."""
+    self._bar.update(clients)
+
+
+def main() -> None:
+  """Measures, and ends with tables and a picture."""
+  config = flag_definitions.config_from_flags(BenchmarkConfig)
+  models = _names('models', _MODELS.value, tasks.MODELS)
+  names = _names('contenders', _CONTENDERS.value, [*registry.CONTENDERS])
+  plan = session.Plan(
+    _cohorts(), config.repetitions, config.warm_up_rounds, config.slowest
+  )
+  folder = command_line.make_folder(config.output_dir)
+  results = results_lib.Results(folder)
+  try:
+    if not config.report_only:
+      _measure(models, _contenders(names, config.peers), plan, config, results)
+  except KeyboardInterrupt:
+    results.report()
+    raise KeyboardInterrupt(
+      f'What was measured so far is in {folder}.'
+    ) from None
+  tables = results.report()
+  if not tables:
+    raise command_line.ProgramError(
+      f'There are no measurements in {folder}: run without --report_only.'
+    )
+  print(f'\n{tables}\n{folder / "benchmark.png"} shows the ratios,')
+  print(f'{folder / "benchmark.csv"} has all times.')
+
+
+def _measure(
+  models: Sequence[str],
+  contenders: Sequence[registry.Contender],
+  plan: session.Plan,
+  config: BenchmarkConfig,
+  results: results_lib.Results,
+) -> None:
+  pythons, missing = _install(contenders, config.environments_dir)
+  present = [c for c in contenders if c.name in pythons]
+  logs = pathlib.Path(config.output_dir) / 'logs'
+  shutil.rmtree(logs, ignore_errors=True)
+  logs.mkdir()
+  checks = [(c, _checked_cohorts(plan)) for c in present]
+  checks = [(c, n) for c, n in checks if c.name == _CHECKED_CONTENDER and n]
+  total = len(models) * len(present) * plan.num_clients
+  total += sum(session.MEMORY_ROUNDS * sum(cohorts) for _, cohorts in checks)
+  with _Progress(total) as progress:
+    for model in models:
+      race = session.Session(model, plan, pythons, logs, results.add, progress)
+      results.remove(model)
+      try:
+        finishers = race.run(present)
+      except processes.ContenderError as error:
+        raise command_line.ProgramError(
+          f'{model} could not be measured: {error}.'
+        ) from error
+      for contender, cohorts in checks:
+        if model == models[0] and contender.name in finishers:
+          race.check_memory(contender, cohorts)
+      for name, reason in missing.items():
+        kind = measurements_lib.LEFT_OUT
+        results.add(measurements_lib.Row(model, name, kind, note=reason))
+      results.report()
+
+
+def _install(
+  contenders: Sequence[registry.Contender], folder: str
+) -> tuple[dict[str, pathlib.Path], dict[str, str]]:
+  """Returns the contenders' Pythons, and why some have none."""
+  pythons = {}
+  missing = {}
+  for contender in contenders:
+    try:
+      pythons[contender.name] = environments.python(
+        contender, pathlib.Path(folder).expanduser()
+      )
+    except environments.UnavailableError as error:
+      missing[contender.name] = str(error)
+  return pythons, missing
+
+
+def _contenders(names: Sequence[str], peers: bool) -> list[registry.Contender]:
+  """Returns the contenders to measure, the yardstick first."""
+  chosen = [
+    registry.CONTENDERS[name]
+    for name in registry.CONTENDERS
+    if name in (registry.YARDSTICK, *names)
+  ]
+  return [c for c in chosen if peers or not c.is_peer]
+
+
+def _checked_cohorts(plan: session.Plan) -> list[int]:
+  largest = max(plan.cohorts)
+  return [_CHECKED_COHORT, largest] if largest > _CHECKED_COHORT else []
+
+
+def _names(flag: str, values: Sequence[str], known: Sequence[str]) -> list[str]:
+  for name in values:
+    if name not in known:
+      raise command_line.UsageError(
+        f'{name!r} in --{flag} is not one of {", ".join(known)}.'
+      )
+  if not values:
+    raise command_line.UsageError(
+      f'--{flag} needs at least one of {", ".join(known)}.'
+    )
+  return [name for name in known if name in values]
+
+
+def _cohorts() -> list[int]:
+  try:
+    cohorts = sorted({int(value) for value in _COHORTS.value})
+  except ValueError:
+    cohorts = []
+  if not cohorts or cohorts[0] < 1:
+    raise command_line.UsageError(
+      '--cohorts must be positive whole numbers, such as 10,100, found '
+      f'{",".join(_COHORTS.value)!r}.'
+    )
+  return cohorts
+
+
+if __name__ == '__main__':
+  command_line.run(main)
