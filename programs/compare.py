@@ -27,6 +27,7 @@ from programs import figures
 from programs import flag_definitions
 from programs import progress
 from programs import records
+from programs import runtimes
 
 _DEFAULT = ('local_amsgrad', 'fedavg', 'fedadam', 'local_adam_reset')
 
@@ -63,6 +64,7 @@ _ALGORITHMS = flags.DEFINE_list(
 flag_definitions.define_dataset()
 flag_definitions.define_config(experiments.Schedule, rounds=50, eval_every=5)
 flag_definitions.define_config(CompareConfig)
+runtimes.define()
 
 
 class Contender(NamedTuple):
@@ -79,6 +81,7 @@ class Contender(NamedTuple):
   tried: dict[str, float]
 
 
+@runtimes.from_flags()
 def main() -> None:
   """Compares, and ends with a table and a picture."""
   config = flag_definitions.config_from_flags(CompareConfig)

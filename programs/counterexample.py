@@ -17,6 +17,7 @@ from absl import flags
 
 from programs import command_line
 from programs import counterexample_paths
+from programs import runtimes
 
 _ROUNDS = flags.DEFINE_integer(
   'rounds', 300, 'Number of synchronisations.', lower_bound=1
@@ -33,8 +34,10 @@ flags.register_validator(
 _OUTPUT_DIR = flags.DEFINE_string(
   'output_dir', 'results/counterexample', 'Folder for the picture.'
 )
+runtimes.define()
 
 
+@runtimes.from_flags()
 def main() -> None:
   """Runs both algorithms, prints a table and draws a picture."""
   folder = command_line.make_folder(_OUTPUT_DIR.value)

@@ -1,8 +1,8 @@
 """What a federated program of TFF is given on this machine.
 
 A program gets its context, its data and its managers from the platform that it
-runs on. Here these are TFF's worker beside Python, the data sets of `data`, and
-a folder.
+runs on. Here these are one of the runtimes, the data sets of `data`, and a
+folder.
 """
 
 import dataclasses
@@ -42,6 +42,7 @@ class Platform(NamedTuple):
 
 
 def build_platform(
+  context: tff.framework.AsyncContext,
   experiment: experiments.Experiment,
   task: data.Task,
   process: tff.learning.templates.LearningProcess,
@@ -52,6 +53,7 @@ def build_platform(
   """Makes the platform.
 
   Args:
+    context: Where rounds run.
     experiment: A resolved experiment.
     task: Its data.
     process: The process that will be trained with.
@@ -78,9 +80,7 @@ def build_platform(
       experiment, clients, task, records, folder / 'evaluation.csv'
     )
   return Platform(
-    context=tff.program.NativeFederatedContext(
-      tff.backends.native.create_async_local_cpp_execution_context()
-    ),
+    context=tff.program.NativeFederatedContext(context),
     data_source=data_source,
     program_states=program_managers.StateManager(recorder),
     metrics=program_managers.MetricsManager(

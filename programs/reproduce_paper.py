@@ -19,6 +19,7 @@ import sys
 
 from programs import command_line
 from programs import flag_definitions
+from programs import runtimes
 from programs.paper import cells as paper_cells
 from programs.paper import grid as paper_grid
 from programs.paper import report as paper_report
@@ -82,8 +83,10 @@ _QUICK_RATES = {
 }
 
 flag_definitions.define_config(Config)
+runtimes.define()
 
 
+@runtimes.from_flags()
 def main() -> None:
   """Runs what is missing, then reports."""
   config = flag_definitions.config_from_flags(Config)

@@ -16,12 +16,15 @@ from programs import figures
 from programs import flag_definitions
 from programs import progress
 from programs import records
+from programs import runtimes
 from programs import training
 
 flag_definitions.define_experiment()
 flag_definitions.define_config(experiments.OutputConfig)
+runtimes.define()
 
 
+@runtimes.from_flags()
 def main() -> None:
   """Trains, and ends with a table, a picture and a model."""
   experiment = flag_definitions.experiment_from_flags()

@@ -36,12 +36,14 @@ from programs import local_platform
 from programs import program_managers
 from programs import progress
 from programs import records as records_lib
+from programs import runtimes
 from programs import training
 
 flag_definitions.define_experiment()
 flag_definitions.define_config(
   experiments.OutputConfig, output_dir='results/train_program'
 )
+runtimes.define()
 
 
 async def train(
@@ -111,8 +113,9 @@ def main() -> None:
         )
       )
     )
+    context = stack.enter_context(runtimes.asynchronous_from_flags())
     platform = local_platform.build_platform(
-      experiment, task, process, records, recorder, folder
+      context, experiment, task, process, records, recorder, folder
     )
     tff.framework.set_default_context(platform.context)
     try:

@@ -149,7 +149,9 @@ def _stack(dataset: tf.data.Dataset) -> _Stack:
 
 
 def _at(batches: Any, i: tf.Tensor) -> Any:
-  return tf.nest.map_structure(lambda t: t[i], batches)
+  # Not `t[i]`: XLA compiles that in two ways, now one, now the other, which
+  # differ in the last bits of the results.
+  return tf.nest.map_structure(lambda t: tf.gather(t, i), batches)
 
 
 def _pad(batches: Any, num_batches: tf.Tensor) -> Any:

@@ -121,8 +121,11 @@ def build_client_update(
   def optimizer_step(state, weights, gradients):
     return rule.optimizer.next(state, weights, gradients)
 
-  @tf.function
+  # Without AutoGraph, which takes seconds to find no Python control flow here.
+  @tf.function(autograph=False)
   def client_update(weights, hparams, shared, kept, dataset):
+    # A function of the graph, so that a loop with two uses traces it once.
+    @tf.function(autograph=False)
     def local_step(carry, batch):
       result = local_model.gradient_fn(carry.trainable, carry.metrics, batch)
       optimizer_state, trainable = optimizer_step(

@@ -144,11 +144,14 @@ class _VariableLocalModel(LocalModel):
       metrics=metrics,
     )
 
-  @tf.function
   def report(self, metrics, keep):
-    if not keep:
+    def forget():
       self._model.reset_metrics()
-    return self._model.report_local_unfinalized_metrics()
+      return tf.constant(True)
+
+    done = tf.cond(keep, lambda: tf.constant(True), forget)
+    with tf.control_dependencies([done]):
+      return self._model.report_local_unfinalized_metrics()
 
 
 def _adapt_variable(model_fn: Callable[[], Any]) -> FederatedModel:

@@ -3,9 +3,7 @@
 import copy
 import csv
 import os
-import pathlib
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -60,26 +58,9 @@ def _weights(folder):
   return [variable.numpy() for variable in model.model_variables]
 
 
-def _is_running(pid):
-  try:
-    stat = pathlib.Path(f'/proc/{pid}/stat').read_text()
-  except OSError:
-    return False
-  return stat.rpartition(')')[2].split()[0] != 'Z'
-
-
-def _workers(process):
-  tasks = pathlib.Path(f'/proc/{process.pid}/task')
-  return [
-    int(pid)
-    for children in tasks.glob('*/children')
-    for pid in children.read_text().split()
-  ]
-
-
 @pytest.fixture(name='watch_program')
 def _watch_program(start_program):
-  """Runs a program to its end, which may be sudden, and that of its worker."""
+  """Runs a program to its end, which may be sudden."""
 
   def watch(*arguments, line_part, then=lambda process: None):
     process = start_program(*arguments)
@@ -87,14 +68,8 @@ def _watch_program(start_program):
     while line_part not in lines[-1]:
       assert process.poll() is None
       lines.append(process.stdout.readline())
-    workers = _workers(process)
-    assert workers
     then(process)
     stdout, stderr = process.communicate(timeout=300)
-    deadline = time.monotonic() + 20
-    while any(map(_is_running, workers)):
-      assert time.monotonic() < deadline, 'a worker was left behind'
-      time.sleep(0.1)
     return process.returncode, ''.join(lines) + stdout, stderr
 
   return watch

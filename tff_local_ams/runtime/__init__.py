@@ -1,59 +1,60 @@
 """Where a round runs.
 
-TFF's own runtime is a C++ worker beside Python. It never uses a GPU, and gets
-all client data anew in each round. The device runtime runs rounds in this
-process, on the TensorFlow that is installed, with its GPUs:
+TFF's own runtime is a C++ worker beside Python. It never uses a GPU, is sent
+all client data anew in each round, and does not survive the loss of a machine.
+Two others run every process that compiles to TFF's `MapReduceForm`, of this
+package, of `tff.learning` or your own, and hand the rest to TFF's own:
 
 ```
-tff_local_ams.runtime.set_device_context()
+tff_local_ams.runtime.set_device_context()  # this process and its GPUs
+tff_local_ams.runtime.set_ray_context()     # a Ray cluster
+
 state = process.initialize()
 state, metrics = process.next(state, client_datasets)
 ```
 
-It runs every process that compiles to TFF's `MapReduceForm`, of this package,
-of `tff.learning` or your own, and hands the rest to TFF's own runtime.
+`set_..._context` holds for all threads from then on, `with ..._context():` for
+its block in one thread. `create_..._context` returns the context, for
+`asynchronous` and federated programs.
 """
 
 import contextlib
 from collections.abc import Iterator
 from collections.abc import Sequence
+from typing import Any
+
+import tensorflow_federated as tff
 
 from tff_local_ams.runtime import contexts
 from tff_local_ams.runtime import native
+from tff_local_ams.runtime.contexts import create_device_context
 from tff_local_ams.runtime.device import ClientError
+from tff_local_ams.runtime.ray_runtime import create_ray_context
 
-__all__ = ['ClientError', 'device_context', 'native', 'set_device_context']
+__all__ = [
+  'ClientError',
+  'asynchronous',
+  'create_device_context',
+  'create_ray_context',
+  'device_context',
+  'native',
+  'ray_context',
+  'set_device_context',
+  'set_ray_context',
+]
 
 
 def set_device_context(
   devices: Sequence[str] | str | None = None,
   clients_in_parallel: int | None = None,
 ) -> None:
-  """Runs all further rounds on the devices of this process.
-
-  Clients train in parallel and are summed up in their order: the same call
-  gives the same weights, bit for bit (on a GPU only after
-  `tf.config.experimental.enable_op_determinism()`). Memory does not grow with
-  the number of clients.
-
-  Importing this package before TensorFlow turns on oneDNN
-  (`TF_ENABLE_ONEDNN_OPTS=1`), unless the environment says otherwise: on some
-  CPUs TensorFlow 2.14 leaves it off, and convolutions are about 1.5 times
-  slower. The last bits of the results differ between on and off.
+  """Runs all further rounds in this process.
 
   Args:
-    devices: Names such as `['GPU:0', 'GPU:1']`, or a kind, `'GPU'` or `'CPU'`.
-      If `None`, all GPUs that TensorFlow sees, else the CPU.
-    clients_in_parallel: How many clients train at a time on each device. If
-      `None`, two on a GPU, and as many as there are cores, at least two, on a
-      CPU.
-
-  Raises:
-    ValueError: If TensorFlow does not see such a device.
+    devices: See `create_device_context`, as for the other argument.
+    clients_in_parallel: How many clients train at a time on each device.
   """
-  contexts.set_default(
-    contexts.create_device_context(devices, clients_in_parallel)
-  )
+  contexts.set_default(create_device_context(devices, clients_in_parallel))
 
 
 @contextlib.contextmanager
@@ -61,12 +62,56 @@ def device_context(
   devices: Sequence[str] | str | None = None,
   clients_in_parallel: int | None = None,
 ) -> Iterator[None]:
-  """Runs the rounds in its scope on the devices of this process.
+  """Runs the rounds in its scope in this process.
 
   Args:
-    devices: See `set_device_context`, as for the other argument.
+    devices: See `create_device_context`, as for the other argument.
     clients_in_parallel: How many clients train at a time on each device.
   """
-  context = contexts.create_device_context(devices, clients_in_parallel)
-  with contexts.installed(context):
+  context = create_device_context(devices, clients_in_parallel)
+  with tff.framework.get_context_stack().install(context):
     yield
+
+
+def set_ray_context(
+  address: str | None = None, num_workers: int | None = None, **options: Any
+) -> None:
+  """Runs the clients of all further rounds on Ray.
+
+  Args:
+    address: See `create_ray_context`, as for all other arguments.
+    num_workers: How many worker processes to use.
+    **options: The other arguments of `create_ray_context`.
+  """
+  contexts.set_default(create_ray_context(address, num_workers, **options))
+
+
+@contextlib.contextmanager
+def ray_context(
+  address: str | None = None, num_workers: int | None = None, **options: Any
+) -> Iterator[None]:
+  """Runs the clients of the rounds in its scope on Ray.
+
+  Args:
+    address: See `create_ray_context`, as for all other arguments.
+    num_workers: How many worker processes to use.
+    **options: The other arguments of `create_ray_context`.
+  """
+  context = create_ray_context(address, num_workers, **options)
+  with contextlib.closing(context):
+    with tff.framework.get_context_stack().install(context):
+      yield
+
+
+def asynchronous(
+  context: contexts.CompiledContext,
+) -> tff.framework.AsyncContext:
+  """Returns a context of this package for a federated program.
+
+  Args:
+    context: What `create_device_context` or `create_ray_context` returned.
+
+  Returns:
+    A context that `tff.program.NativeFederatedContext` takes.
+  """
+  return contexts.AsyncCompiledContext(context)

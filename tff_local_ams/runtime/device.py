@@ -8,6 +8,7 @@ uploads are in memory than a few for each worker.
 import collections
 import concurrent.futures
 import queue
+import threading
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -65,9 +66,8 @@ class DeviceWorkers:
     """Chooses the devices.
 
     Args:
-      devices: See `choose_devices`.
-      clients_in_parallel: How many clients train at a time on each device. If
-        `None`, two on a GPU, and as many as there are cores on a CPU.
+      devices: See `devices.choose_devices`.
+      clients_in_parallel: See `devices.choose_clients_in_parallel`.
     """
     names = devices_lib.choose_devices(devices)
     counts = {
@@ -102,7 +102,7 @@ class LoadedWork:
   ):
     self._worker_devices = worker_devices
     self._pool = pool
-    self._work = _import_for_workers(client_graphs.work, worker_devices)
+    self._work = _Work(client_graphs.work, worker_devices)
     self._zero = graphs.GraphFunction(client_graphs.zero)
     self._accumulate = graphs.GraphFunction(client_graphs.accumulate)
 
@@ -130,14 +130,13 @@ class LoadedWork:
     idle: queue.SimpleQueue = queue.SimpleQueue()
     for worker in range(len(self._worker_devices)):
       idle.put(worker)
-    manager = cancellation.CancellationManager()
+    stoppable = _Stoppable()
 
     def work(client: Callable[[], Tensors]) -> list[tf.Tensor]:
       worker = idle.get()
       try:
         sent = on_devices[self._worker_devices[worker]]
-        with cancellation.CancellationManagerContext(manager):
-          return self._work[worker]([*client(), *sent])
+        return self._work(worker, [*client(), *sent], stoppable)
       finally:
         idle.put(worker)
 
@@ -149,7 +148,7 @@ class LoadedWork:
           all_kept.append(upload[kept])
         total = self._accumulate([*total, *upload])
     except BaseException:
-      manager.start_cancel()
+      stoppable.stop()
       raise
     return ClientResults(total, all_kept)
 
@@ -203,22 +202,87 @@ def graph_error_reason(error: tf.errors.OpError) -> str:
   return telling[0] if telling else type(error).__name__
 
 
-def _import_for_workers(
-  work: bytes, worker_devices: Sequence[str]
-) -> list[graphs.GraphFunction]:
-  """Returns each worker's function.
+class _Work:
+  """A client's work, compiled with XLA where it is a gain and can be done."""
 
-  Workers of a device share one, unless it has variables.
-  """
-  functions: list[graphs.GraphFunction] = []
-  by_device: dict[str, graphs.GraphFunction] = {}
-  for device in worker_devices:
-    function = by_device.get(device)
-    if function is None or function.has_variables:
-      function = graphs.GraphFunction(work, device)
-    by_device[device] = function
-    functions.append(function)
-  return functions
+  def __init__(self, work: bytes, worker_devices: Sequence[str]):
+    self._work = work
+    self._worker_devices = worker_devices
+    self._functions = self._import(compile_kernels=True)
+    self._is_proven = False
+    self._lock = threading.Lock()
+
+  def __call__(
+    self, worker: int, args: Tensors, stoppable: '_Stoppable'
+  ) -> list[tf.Tensor]:
+    try:
+      upload = stoppable.call(self._functions[worker], args)
+    except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError):
+      if self._is_proven:
+        raise
+      return self._try_without_xla(worker, args, stoppable)
+    self._is_proven = True
+    return upload
+
+  def _try_without_xla(
+    self, worker: int, args: Tensors, stoppable: '_Stoppable'
+  ) -> list[tf.Tensor]:
+    """XLA does not know all operations, and tells when it first compiles."""
+    with self._lock:
+      if self._is_proven:
+        return stoppable.call(self._functions[worker], args)
+      functions = self._import(compile_kernels=False)
+      # Fails again if it is the data.
+      upload = stoppable.call(functions[worker], args)
+      self._functions = functions
+      self._is_proven = True
+    return upload
+
+  def _import(self, compile_kernels: bool) -> list[graphs.GraphFunction]:
+    """Returns each worker's function.
+
+    Workers of a device share one, unless it has variables.
+    """
+    functions: list[graphs.GraphFunction] = []
+    by_device: dict[str, graphs.GraphFunction] = {}
+    for device in self._worker_devices:
+      function = by_device.get(device)
+      if function is None or function.has_variables:
+        function = graphs.GraphFunction(
+          self._work, device, compile_kernels=compile_kernels
+        )
+      by_device[device] = function
+      functions.append(function)
+    return functions
+
+
+class _Stoppable:
+  """Calls of graph functions that another thread can put an end to."""
+
+  def __init__(self):
+    self._lock = threading.Lock()
+    self._is_stopped = False
+    self._running: set[cancellation.CancellationManager] = set()
+
+  def call(
+    self, function: graphs.GraphFunction, args: Tensors
+  ) -> list[tf.Tensor]:
+    manager = cancellation.CancellationManager()
+    with self._lock:
+      if self._is_stopped:
+        raise concurrent.futures.CancelledError
+      self._running.add(manager)
+    try:
+      return function(args, manager)
+    finally:
+      with self._lock:
+        self._running.remove(manager)
+
+  def stop(self) -> None:
+    with self._lock:
+      self._is_stopped = True
+      for manager in self._running:
+        manager.start_cancel()
 
 
 def _copy_to(device: str, tensors: Tensors) -> list[tf.Tensor]:

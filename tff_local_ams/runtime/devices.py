@@ -8,8 +8,11 @@ import tensorflow as tf
 
 from tff_local_ams import _checks
 
-# On a GPU, one client computes while the data of another is read.
+# At least two, so that one computes while the data of another is read.
 _CLIENTS_PER_GPU = 2
+_FEWEST_PER_CPU = 2
+# Each holds weights and moments; what is more, single steps use several cores.
+_MOST_PER_CPU = 16
 
 
 def choose_devices(devices: Sequence[str] | str | None) -> list[str]:
@@ -51,14 +54,20 @@ def choose_devices(devices: Sequence[str] | str | None) -> list[str]:
 def choose_clients_in_parallel(
   clients_in_parallel: int | None, device: str
 ) -> int:
-  """Returns how many clients to train at a time on a device."""
+  """Returns how many clients to train at a time on a device.
+
+  Args:
+    clients_in_parallel: That many. If `None`, two on a GPU, and as many as
+      there are cores, from 2 to 16, on a CPU.
+    device: The name of the device.
+  """
   if clients_in_parallel is not None:
     _checks.check_count('clients_in_parallel', clients_in_parallel, at_least=1)
     return clients_in_parallel
   if device.startswith('GPU'):
     return _CLIENTS_PER_GPU
-  # At least two: one computes while the data of the other is read.
-  return max(2, len(os.sched_getaffinity(0)))
+  num_cores = len(os.sched_getaffinity(0))
+  return min(max(num_cores, _FEWEST_PER_CPU), _MOST_PER_CPU)
 
 
 def let_gpu_memory_grow() -> None:

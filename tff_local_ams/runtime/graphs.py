@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.eager import cancellation
+from tensorflow.python.eager import context
+from tensorflow.python.eager import execute
 from tensorflow_federated.proto.v0 import computation_pb2
 
 from tff_local_ams import kernels
@@ -31,25 +34,32 @@ class GraphFunction:
   each other: use an instance for each thread.
   """
 
-  def __init__(self, computation: bytes, device: str | None = None):
+  def __init__(
+    self,
+    computation: bytes,
+    device: str | None = None,
+    *,
+    compile_kernels: bool = False,
+  ):
     """Imports the graph.
 
     Args:
       computation: A serialized proto of a TFF TensorFlow computation.
       device: The TensorFlow device to run on. If `None`, TensorFlow chooses.
+      compile_kernels: Whether to compile `tff_local_ams.kernels` with XLA where
+        it is a gain.
     """
     proto = computation_pb2.Computation.FromString(computation).tensorflow
     number = next(_import_numbers)
     graph_def = tf.compat.v1.GraphDef()
     proto.graph_def.Unpack(graph_def)
     _rename(graph_def, f'_imported_{number}')
-    _compile_kernels(graph_def, device)
+    if compile_kernels:
+      _compile_kernels(graph_def, device)
 
-    def import_graph():
-      with tf.device(device):
-        tf.graph_util.import_graph_def(graph_def, name='')
-
-    imported = tf.compat.v1.wrap_function(import_graph, [])
+    imported = tf.compat.v1.wrap_function(
+      lambda: tf.graph_util.import_graph_def(graph_def, name=''), []
+    )
     graph = imported.graph
     feeds = _tensor_names(proto.parameter)
     fetches = _tensor_names(proto.result)
@@ -62,6 +72,7 @@ class GraphFunction:
       self._initialize = imported.prune(
         [], graph.get_operation_by_name(proto.initialize_op)
       )
+    self._device = device
     self._lock = threading.Lock()
 
   @property
@@ -69,19 +80,49 @@ class GraphFunction:
     """Whether calls wait for each other."""
     return self._initialize is not None
 
-  def __call__(self, args: Sequence[tf.Tensor] = ()) -> list[tf.Tensor]:
-    """Returns the results of the computation, flat."""
-    if self._initialize is None:
-      return self._call(args)
-    with self._lock:
-      self._initialize()
-      return self._call(args)
+  def __call__(
+    self,
+    args: Sequence[tf.Tensor] = (),
+    cancellation_manager: cancellation.CancellationManager | None = None,
+  ) -> list[tf.Tensor]:
+    """Returns the results of the computation, flat.
 
-  def _call(self, args: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    # The public call checks every argument against its name and type in
-    # Python, for 0.3 ms each: more than a small model's training step.
-    function = self._function
-    return list(function._call_flat(list(args), function.captured_inputs))
+    Args:
+      args: The tensors that are fed, flat.
+      cancellation_manager: With which another thread may stop the call. A call
+        that fails cancels its manager, so each needs its own.
+    """
+    manager = cancellation_manager or cancellation.CancellationManager()
+    # What has no device of its own in the graph goes to that of the call.
+    with tf.device(self._device):
+      if self._initialize is None:
+        return _execute(self._function, args, manager)
+      with self._lock:
+        _execute(self._initialize, (), manager)
+        return _execute(self._function, args, manager)
+
+
+def _execute(
+  function: Any,
+  args: Sequence[tf.Tensor],
+  manager: cancellation.CancellationManager,
+) -> list[tf.Tensor]:
+  """Calls a concrete function.
+
+  Its own call checks every argument against its name and type in Python, for
+  0.3 ms each, more than a training step of a small model takes; and it can be
+  cancelled only together with the calls of all other threads.
+  """
+  eager_context = context.context()
+  options = eager_context.function_call_options.as_attrs()
+  return execute.execute_with_cancellation(
+    function.name,
+    num_outputs=len(function.outputs),
+    inputs=[*args, *function.captured_inputs],
+    attrs=tuple(itertools.chain(*options.items())),
+    ctx=eager_context,
+    cancellation_manager=manager,
+  )
 
 
 def _tensor_names(binding: Any) -> list[str]:

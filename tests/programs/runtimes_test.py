@@ -1,0 +1,93 @@
+"""Programs on every runtime, and what they say of one that is not there."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from programs import experiments
+from programs import training
+from tff_local_ams import runtime
+
+_TRAIN = (
+  '-m',
+  'programs.train',
+  '--dataset=gaussian_mixture',
+  '--train_examples=20',
+  '--test_examples=20',
+  '--local_steps=2',
+  '--batch_size=8',
+  '--rounds=2',
+)
+
+
+def test_same_losses_on_every_runtime(tmp_path, run_program):
+  losses = {}
+  for name in ('native', 'device', 'ray'):
+    folder = tmp_path / name
+    result = run_program(*_TRAIN, f'--runtime={name}', f'--output_dir={folder}')
+    assert result.returncode == 0, result.stderr
+    with open(folder / 'metrics.csv', encoding='utf-8') as file:
+      losses[name] = [float(row['train/loss']) for row in csv.DictReader(file)]
+  np.testing.assert_allclose(losses['device'], losses['native'], rtol=1e-5)
+  np.testing.assert_allclose(losses['ray'], losses['native'], rtol=1e-5)
+
+
+@pytest.mark.parametrize('algorithm', ['local_amsgrad', 'silo_local_amsgrad'])
+def test_resuming_on_device_is_exact(algorithm, tmp_path):
+  """Also for silos, whose states are tensors there and arrays in files."""
+
+  def train(name, rounds):
+    folder = tmp_path / name
+    folder.mkdir(exist_ok=True)
+    return training.train(
+      experiments.make_experiment(
+        'gaussian_mixture',
+        algorithm,
+        experiments.Schedule(rounds=rounds, local_steps=2, batch_size=8),
+        {'train_examples': 20, 'test_examples': 20},
+      ),
+      folder,
+      lambda round_number, metrics: None,
+    )
+
+  with runtime.device_context():
+    whole = train('whole', 3)
+    train('parts', 1)
+    parts = train('parts', 3)
+  for a, b in zip(
+    whole.weights.trainable, parts.weights.trainable, strict=True
+  ):
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+  ('flags', 'message'),
+  [
+    (
+      ['--runtime=gpu'],
+      "--runtime must be one of device, native, ray, found 'gpu'.",
+    ),
+    (
+      ['--devices=GPU:9'],
+      '--devices must name devices that TensorFlow sees',
+    ),
+    (
+      ['--runtime=native', '--devices=CPU'],
+      '--devices must not be given unless --runtime is device',
+    ),
+    (
+      ['--ray_address=localhost:1'],
+      '--ray_address must not be given unless --runtime is ray',
+    ),
+    (
+      ['--runtime=ray', '--ray_address=localhost:1'],
+      'localhost:1',
+    ),
+  ],
+)
+def test_wrong_flags(flags, message, tmp_path, run_program):
+  result = run_program(*_TRAIN, f'--output_dir={tmp_path}', *flags)
+  assert result.returncode == 2
+  assert message in result.stderr
+  assert result.stderr.count('\n') == 1

@@ -1,0 +1,344 @@
+"""The Ray runtime: the same results, whatever happens to its workers."""
+
+import _thread
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+from tensorflow.python.data.experimental.ops import testing
+
+import tff_local_ams
+from tests import problems
+from tests.tff_local_ams.runtime import processes
+from tff_local_ams.runtime import contexts
+from tff_local_ams.runtime import device
+
+pytest.importorskip('ray')
+
+import ray
+
+from tff_local_ams.runtime import ray_cluster
+from tff_local_ams.runtime import ray_runtime
+
+# Two clients a shard, so that there are sums of sums.
+_SHARD = 2
+
+
+@pytest.fixture(scope='module', autouse=True)
+def _ray_of_this_module():
+  connection = ray_cluster.Connection(None, 2)
+  yield
+  connection.close()
+
+
+@pytest.fixture(scope='module')
+def two_workers():
+  """A context; tests leave it usable."""
+  context = ray_runtime.create_ray_context(
+    num_workers=2, clients_per_shard=_SHARD
+  )
+  yield context
+  context.close()
+
+
+@pytest.fixture(scope='module')
+def one_worker():
+  """A context with a deadline; there is time to compile a round."""
+  context = ray_runtime.create_ray_context(
+    num_workers=1, clients_per_shard=_SHARD, round_deadline=10
+  )
+  yield context
+  context.close()
+
+
+@pytest.fixture(scope='module')
+def process():
+  model = processes.MODELS['functional']()
+  return tff_local_ams.build_local_amsgrad(model, 0.01)
+
+
+def _slow(dataset, seconds):
+  return dataset.apply(testing.sleep(int(seconds * 1e6)))
+
+
+def _data(num_clients, seconds=0):
+  datasets = [problems.dataset(i % 4, 0, 3) for i in range(num_clients)]
+  return [_slow(d, seconds / 3) if seconds else d for d in datasets]
+
+
+def _installed(context):
+  return tff.framework.get_context_stack().install(context)
+
+
+def _run(context, process, data):
+  with _installed(context):
+    return process.next(process.initialize(), data)
+
+
+def test_learning_process_as_on_device(two_workers, process):
+  with _installed(contexts.create_device_context()):
+    expected = processes.run_learning(process)
+  with _installed(two_workers):
+    actual = processes.run_learning(process)
+  processes.assert_same(actual, expected, rtol=1e-6)
+
+
+def test_silo_process_as_on_device(two_workers):
+  process = tff_local_ams.build_silo_naive_amsgrad(
+    processes.MODELS['keras'](), 0.01
+  )
+  with _installed(contexts.create_device_context()):
+    expected = processes.run_silos(process)
+  with _installed(two_workers):
+    actual = processes.run_silos(process)
+  processes.assert_same(actual, expected, rtol=1e-6)
+
+
+def test_client_ids_with_a_dataset_computation(two_workers, process):
+  @tff.tensorflow.computation(np.int32)
+  def dataset_of(client_id):
+    x = tf.cast(tf.reshape(client_id + tf.range(12), [3, 4]), tf.float32)
+    y = tf.ones([3, 1])
+    return tf.data.Dataset.from_tensors((x, y)).repeat(2)
+
+  by_id = tff.simulation.compose_dataset_computation_with_learning_process(
+    dataset_of, process
+  )
+  ids = [np.int32(i) for i in range(5)]
+  with _installed(contexts.create_device_context()):
+    expected = by_id.next(by_id.initialize(), ids)
+  with _installed(two_workers):
+    actual = by_id.next(by_id.initialize(), ids)
+  processes.assert_same(actual, expected, rtol=1e-6)
+
+
+def test_data_from_python(two_workers, process):
+  def from_generator(dataset):
+    elements = list(dataset.as_numpy_iterator())
+    return tf.data.Dataset.from_generator(
+      lambda: iter(elements), output_signature=problems.input_spec()
+    )
+
+  actual = _run(two_workers, process, list(map(from_generator, _data(3))))
+  processes.assert_equal(actual, _run(two_workers, process, _data(3)))
+
+
+def test_no_clients(two_workers, process):
+  expected = _run(contexts.create_device_context(), process, [])
+  processes.assert_equal(_run(two_workers, process, []), expected)
+
+
+def test_number_of_workers_makes_no_difference(
+  one_worker, two_workers, process
+):
+  processes.assert_equal(
+    _run(one_worker, process, _data(9)), _run(two_workers, process, _data(9))
+  )
+
+
+def test_killed_worker_makes_no_difference(two_workers, process):
+  expected = _run(two_workers, process, _data(16))
+  victim = two_workers.worker_pids()[0]
+  # Each worker has about two seconds of work.
+  killer = threading.Timer(0.7, os.kill, (victim, signal.SIGKILL))
+  killer.start()
+  actual = _run(two_workers, process, _data(16, seconds=0.5))
+  assert not _is_alive(victim)
+  assert victim not in two_workers.worker_pids()
+  processes.assert_equal(actual, expected)
+
+
+def test_all_workers_killed_between_rounds(two_workers, process):
+  expected = _run(two_workers, process, _data(3))
+  for pid in two_workers.worker_pids():
+    os.kill(pid, signal.SIGKILL)
+  processes.assert_equal(_run(two_workers, process, _data(3)), expected)
+
+
+def test_bad_client_is_named_and_the_context_stays_usable(two_workers, process):
+  good = _data(5)
+  bad = good[0].map(
+    lambda x, y: (tf.debugging.check_numerics(x / 0.0, 'no such image'), y)
+  )
+  expected = _run(two_workers, process, good)
+  with pytest.raises(device.ClientError, match=r'client 3.*no such image'):
+    _run(two_workers, process, [*good[:3], bad, *good[3:]])
+  processes.assert_equal(_run(two_workers, process, good), expected)
+
+
+def test_wrong_data_is_named(two_workers, process):
+  wrong = tf.data.Dataset.from_tensors((tf.ones([1, 3]), tf.ones([1, 1])))
+  with pytest.raises(device.ClientError, match=r'client 4.*elements like'):
+    _run(two_workers, process, [*_data(4), wrong])
+
+
+def test_deadline(one_worker, process, capfd):
+  expected = _run(one_worker, process, _data(2))
+  assert not capfd.readouterr().err
+  start = time.monotonic()
+  actual = _run(one_worker, process, [*_data(2), *_data(3, seconds=300)])
+  assert time.monotonic() - start < 60
+  assert 'without 3 of its 5 clients' in capfd.readouterr().err
+  processes.assert_equal(actual, expected)
+  processes.assert_equal(_run(one_worker, process, _data(2)), expected)
+  with pytest.raises(RuntimeError, match='None of the 2 clients'):
+    _run(one_worker, process, _data(2, seconds=300))
+
+
+def test_ctrl_c_in_a_round_leaves_a_usable_context(two_workers, process):
+  expected = _run(two_workers, process, _data(3))
+  threading.Timer(1.5, _thread.interrupt_main).start()
+  start = time.monotonic()
+  with pytest.raises(KeyboardInterrupt):
+    _run(two_workers, process, _data(8, seconds=60))
+  assert time.monotonic() - start < 10
+  processes.assert_equal(_run(two_workers, process, _data(3)), expected)
+
+
+def test_closed_context():
+  context = ray_runtime.create_ray_context(num_workers=1)
+  context.close()
+  process = tff_local_ams.build_local_sgd(processes.MODELS['functional'](), 0.1)
+  with pytest.raises(RuntimeError, match='closed'):
+    _run(context, process, _data(1))
+
+
+@pytest.mark.parametrize(
+  ('arguments', 'error', 'message'),
+  [
+    ({'num_workers': 0}, ValueError, '`num_workers` must be at least 1'),
+    ({'clients_per_shard': 0}, ValueError, '`clients_per_shard` must be'),
+    ({'round_deadline': 0}, ValueError, '`round_deadline` must be positive'),
+    ({'gpus_per_worker': 64}, ValueError, 'must be at most what Ray has'),
+    ({'address': 'other:6379'}, ValueError, 'until its contexts are closed'),
+  ],
+)
+def test_bad_arguments(arguments, error, message):
+  with pytest.raises(error, match=message):
+    ray_runtime.create_ray_context(**arguments)
+
+
+def test_listens_on_loopback_only():
+  assert {node['NodeManagerAddress'] for node in ray.nodes()} == {'127.0.0.1'}
+  mine = _descendants(os.getpid()) | {os.getpid()}
+  for pid, host in _listeners():
+    if pid in mine:
+      assert host == '127.0.0.1'
+
+
+def _listeners():
+  """Yields process and IPv4 address of the TCP sockets that listen."""
+  inodes = {}
+  for table in '/proc/net/tcp', '/proc/net/tcp6':
+    for line in open(table).readlines()[1:]:
+      _, local, _, state, *_, inode = line.split()[:10]
+      if state == '0A':
+        packed = bytes.fromhex(local.split(':')[0])[-4:][::-1]
+        inodes[f'socket:[{inode}]'] = socket.inet_ntoa(packed)
+  for pid in filter(str.isdigit, os.listdir('/proc')):
+    with contextlib.suppress(OSError):
+      for fd in os.scandir(f'/proc/{pid}/fd'):
+        with contextlib.suppress(OSError):
+          if os.readlink(fd.path) in inodes:
+            yield int(pid), inodes[os.readlink(fd.path)]
+
+
+def _run_python(code, **kwargs):
+  return subprocess.Popen(
+    [sys.executable, '-c', code],
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+    start_new_session=True,
+    **kwargs,
+  )
+
+
+def test_unreachable_address_is_one_sentence():
+  code = """
+import socket, time, tff_local_ams
+from tff_local_ams.runtime import ray_runtime
+other = socket.create_server(('127.0.0.1', 0))
+not_ray = f'127.0.0.1:{other.getsockname()[1]}'
+for address in '127.0.0.1:1', not_ray, 'x.invalid:6379', 'ray://x:10001':
+  try:
+    ray_runtime.create_ray_context(address)
+  except (ConnectionError, ValueError) as error:
+    print(address in str(error), error)
+"""
+  output, errors = _run_python(code).communicate(timeout=120)
+  lines = output.splitlines()
+  assert len(lines) == 4
+  assert all(line.startswith('True ') for line in lines)
+  assert not errors
+
+
+_START = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import tff_local_ams
+from tff_local_ams.runtime import ray_runtime
+context = ray_runtime.create_ray_context(num_workers=1)
+context.worker_pids()
+print('ready', flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize(
+  'ends',
+  [
+    ('return', 'SIGKILL'),
+    pytest.param(('Ctrl-C', 'SIGTERM'), marks=pytest.mark.slow),
+  ],
+  ids=', '.join,
+)
+def test_no_process_survives(ends, report_figure):
+  # At once, as most of the time is their start.
+  programs = {end: _run_python(_START, stdin=subprocess.PIPE) for end in ends}
+  for end, program in programs.items():
+    assert program.stdout.readline() == 'ready\n'
+    pids = _descendants(program.pid)
+    assert len(pids) > 3
+    start = time.monotonic()
+    if end == 'Ctrl-C':  # A terminal sends it to all processes.
+      os.killpg(program.pid, signal.SIGINT)
+    elif end != 'return':
+      os.kill(program.pid, getattr(signal, end))
+    _, errors = program.communicate(
+      '\n' if end == 'return' else None, timeout=60
+    )
+    while any(map(_is_alive, pids)) and time.monotonic() < start + 60:
+      time.sleep(0.1)
+    assert not any(map(_is_alive, pids))
+    seconds = time.monotonic() - start
+    report_figure(f'Ray is gone {seconds:.1f} s after the end by {end}.')
+    # A program that returns, or is killed, prints nothing.
+    assert not errors or errors.rstrip().endswith('KeyboardInterrupt')
+
+
+def _is_alive(pid):
+  try:
+    with open(f'/proc/{pid}/stat') as stat:
+      return stat.read().rsplit(')', 1)[1].split()[0] != 'Z'
+  except (FileNotFoundError, ProcessLookupError):
+    return False
+
+
+def _descendants(pid):
+  """Returns the processes that a process and its children have started."""
+  lines = subprocess.check_output(['ps', '-eo', 'pid=,ppid='], text=True)
+  parents = dict(map(int, line.split()) for line in lines.splitlines())
+  found = {pid}
+  while more := {c for c, p in parents.items() if p in found} - found:
+    found |= more
+  return found - {pid}
