@@ -149,9 +149,16 @@ def _stack(dataset: tf.data.Dataset) -> _Stack:
 
 
 def _at(batches: Any, i: tf.Tensor) -> Any:
-  # Not `t[i]`: XLA compiles that in two ways, now one, now the other, which
-  # differ in the last bits of the results.
-  return tf.nest.map_structure(lambda t: tf.gather(t, i), batches)
+  """Returns the batch number i of a stack."""
+
+  def slice_of(t):
+    # Not `t[i]`: XLA compiles that in two ways, now one, now the other, which
+    # differ in the last bits of the results.
+    begin = tf.concat([[i], tf.zeros([t.shape.rank - 1], tf.int32)], axis=0)
+    size = tf.concat([[1], tf.shape(t)[1:]], axis=0)
+    return tf.ensure_shape(tf.squeeze(tf.slice(t, begin, size), 0), t.shape[1:])
+
+  return tf.nest.map_structure(slice_of, batches)
 
 
 def _pad(batches: Any, num_batches: tf.Tensor) -> Any:
