@@ -13,7 +13,8 @@ demo: environment ## Run the main job: train on handwritten digits.
 	@$(RUN) -m programs.train --flagfile=programs/configs/demo.flags
 
 test: environment lint ## Run the linters and the tests.
-	@$(RUN) -m pytest -m "not slow" -n auto --maxprocesses=4
+	@$(RUN) -m pytest -m "not slow" -n 3 \
+	  --dist loadgroup
 
 test-slow: environment ## Run the tests that take minutes.
 	@$(RUN) -m pytest -m slow

@@ -3,6 +3,8 @@
 # First of all, so that TensorFlow is quiet and TFF's workers die with pytest.
 import tff_local_ams  # noqa: F401, I001
 
+import signal
+
 import pytest
 
 
@@ -10,6 +12,14 @@ import pytest
 def report_figure(record_property):
   """Returns a function that puts a line below the test results."""
   return lambda line: record_property('figure', line)
+
+
+@pytest.fixture
+def interruptible():
+  """Lets Ctrl-C interrupt also in the background, where shells ignore it."""
+  before = signal.signal(signal.SIGINT, signal.default_int_handler)
+  yield
+  signal.signal(signal.SIGINT, before)
 
 
 def pytest_terminal_summary(terminalreporter):

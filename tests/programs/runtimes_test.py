@@ -21,6 +21,7 @@ _TRAIN = (
 )
 
 
+@pytest.mark.slow
 def test_same_losses_on_every_runtime(tmp_path, run_program):
   losses = {}
   for name in ('native', 'device', 'ray'):
@@ -33,7 +34,13 @@ def test_same_losses_on_every_runtime(tmp_path, run_program):
   np.testing.assert_allclose(losses['ray'], losses['native'], rtol=1e-5)
 
 
-@pytest.mark.parametrize('algorithm', ['local_amsgrad', 'silo_local_amsgrad'])
+@pytest.mark.parametrize(
+  'algorithm',
+  [
+    'silo_local_amsgrad',
+    pytest.param('local_amsgrad', marks=pytest.mark.slow),
+  ],
+)
 def test_resuming_on_device_is_exact(algorithm, tmp_path):
   """Also for silos, whose states are tensors there and arrays in files."""
 

@@ -184,6 +184,7 @@ def _assert_same_weights(process, other, num_rounds=5):
       problems.flatten(process.get_model_weights(state).trainable),
       problems.flatten(other.get_model_weights(other_state).trainable),
       rtol=1e-6,
+      atol=1e-7,
     )
 
 

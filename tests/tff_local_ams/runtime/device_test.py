@@ -1,6 +1,7 @@
 """The device runtime: the results of TFF's own, and what that cannot do."""
 
 import _thread
+import itertools
 import subprocess
 import sys
 import threading
@@ -22,8 +23,21 @@ def _local_sgd():
   return tff_local_ams.build_local_sgd(processes.MODELS['functional'](), 0.01)
 
 
-@pytest.mark.parametrize('model', processes.MODELS)
-@pytest.mark.parametrize('algorithm', processes.LEARNING)
+# With Keras models those that differ most, and the others in the slow tests.
+_SLOW = {
+  ('keras', name)
+  for name in processes.LEARNING
+  if name not in ('local_amsgrad', 'FedAvg', 'Mime-lite')
+}
+
+
+@pytest.mark.parametrize(
+  ('model', 'algorithm'),
+  [
+    pytest.param(*case, marks=pytest.mark.slow if case in _SLOW else ())
+    for case in itertools.product(processes.MODELS, processes.LEARNING)
+  ],
+)
 def test_learning_process_as_on_native(algorithm, model, report_figure):
   process = processes.LEARNING[algorithm](processes.MODELS[model]())
   expected = processes.run_learning(process)
@@ -180,6 +194,7 @@ def test_wrong_data_is_named():
       process.next(process.initialize(), wrong)
 
 
+@pytest.mark.usefixtures('interruptible')
 def test_ctrl_c_in_a_round_leaves_a_usable_context():
   process = _local_sgd()
   data = problems.client_data(processes.NODES, 0)
@@ -309,6 +324,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_cohort(report_figure):
   # The uploads of 1,000 clients would be 3.8 GB.
   few, many = (int(_run_python(_MEMORY, n).stdout) for n in ('20', '1000'))
