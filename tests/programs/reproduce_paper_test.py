@@ -7,6 +7,7 @@ import pytest
 _PROGRAM = ('-m', 'programs.reproduce_paper')
 
 
+@pytest.mark.slow
 def test_a_miniature_from_end_to_end(tmp_path, run_program):
   flags = [
     '--datasets=gaussian_mixture',
