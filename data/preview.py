@@ -1,12 +1,14 @@
 """Draws a data set: some clients' examples, and which labels they have.
 
-Run `python -m data.preview NAME`; `--help` after the name shows the data set's
-options, for example `python -m data.preview mnist --split dirichlet`.
+  .venv/bin/python -m data.preview emnist_style --show=4
+  .venv/bin/python -m data.preview mnist --split=dirichlet --output=mnist.png
+  .venv/bin/python -m data.preview mnist --help
+
+The last shows the flags of a data set.
 """
 
 import argparse
 import dataclasses
-import inspect
 import logging
 import pathlib
 import sys
@@ -17,8 +19,10 @@ import numpy as np
 
 import data
 from data import _checks
+from data import _command_line
 from data import client_data
 from data import counterexample
+from data import descriptions
 from data import tasks
 
 _NUM_SAMPLES = 12
@@ -142,41 +146,51 @@ def _draw_histogram(
 
 def _add_options(parser: argparse.ArgumentParser, options: type[Any]) -> None:
   """Adds a flag for each field of a data set's options."""
+  meanings = descriptions.field_descriptions(options)
   for field in dataclasses.fields(options):
+    meaning = meanings[field.name].replace('`', '')
     if isinstance(field.default, bool):
       parser.add_argument(
         f'--{field.name}',
         action=argparse.BooleanOptionalAction,
         default=field.default,
+        help=f'{meaning} Default: {"yes" if field.default else "no"}.',
       )
+    elif field.default is None:
+      parser.add_argument(f'--{field.name}', help=meaning)
     else:
-      kind = str if field.default is None else type(field.default)
       parser.add_argument(
         f'--{field.name}',
-        type=kind,
+        type=type(field.default),
         default=field.default,
-        help=f'default: {field.default}',
+        help=f'{meaning} Default: {field.default}.',
       )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
   """Runs the command; returns the exit code."""
-  parser = argparse.ArgumentParser(
-    prog='python -m data.preview', description=__doc__.splitlines()[0]
+  parser = _command_line.Parser(
+    prog='python -m data.preview', description=__doc__
   )
-  subparsers = parser.add_subparsers(dest='name', required=True, metavar='NAME')
+  subparsers = parser.add_subparsers(
+    dest='name',
+    required=True,
+    metavar='NAME',
+    help=f'The data set. One of {", ".join(data.TASK_NAMES)}.',
+  )
   for name in data.TASK_NAMES:
     options = data.task_options(name)
-    subparser = subparsers.add_parser(
-      name,
-      epilog=inspect.getdoc(options),
-      formatter_class=argparse.RawDescriptionHelpFormatter,
+    subparser = subparsers.add_parser(name, description=f'Draws {name}.')
+    subparser.add_argument(
+      '--output',
+      type=pathlib.Path,
+      help=f'Where to write the picture. Default: {name}.png.',
     )
     subparser.add_argument(
-      '--output', type=pathlib.Path, help='default: NAME.png'
-    )
-    subparser.add_argument(
-      '--show', type=int, default=8, help='clients to show; default: 8'
+      '--show',
+      type=int,
+      default=8,
+      help='How many clients to show. Default: 8.',
     )
     _add_options(subparser, options)
   arguments = vars(parser.parse_args(argv))
@@ -184,14 +198,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.pop(key) for key in ('name', 'output', 'show')
   )
   path = output or pathlib.Path(f'{name}.png')
+  if not path.suffix:
+    parser.error(f"--output must end in '.png' or the like, found '{path}'")
   try:
     draw(data.load_task(name, **arguments), show, path)
   except (data.DataFileError, ImportError, OSError, ValueError) as e:
     print(f'error: {e}', file=sys.stderr)
-    return 1
+    return 2 if type(e) is ValueError else 1
   print(f'Wrote {path}.')
   return 0
 
 
 if __name__ == '__main__':
-  sys.exit(main())
+  _command_line.run(main)

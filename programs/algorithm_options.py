@@ -33,8 +33,8 @@ class AmsgradOptions(Options):
 
   Attributes:
     learning_rate: The clients' learning rate.
-    beta_1: The decay of the first moment.
-    beta_2: The decay of the second moment.
+    beta_1: The decay of the first moment, in [0, 1).
+    beta_2: The decay of the second moment, in [0, 1).
     epsilon: The start of v-hat for AMSGrad; what Adam and its relatives add to
       the denominator.
     warm_up_rounds: How many rounds at the start only measure the gradients.
@@ -119,7 +119,7 @@ class MimeLiteOptions(Options):
   Attributes:
     learning_rate: See `AmsgradOptions`.
     server_learning_rate: See `AmsgradOptions`.
-    momentum: Mime-lite's momentum, which the clients share.
+    momentum: Mime-lite's momentum, in [0, 1), which the clients share.
   """
 
   learning_rate: float = 0.03

@@ -1,14 +1,18 @@
 r"""Measures how fast rounds are, here and in other frameworks.
 
-  python -m programs.benchmark --models=mlp --cohorts=10,100
-
-runs the same round (the same model, clients and number of local steps) with
+Runs the same round (the same model, clients and number of local steps) with
 plain TensorFlow, with TFF, with this project's runtimes and with other
 frameworks, and compares their times with plain TensorFlow's. All take turns in
 one run, each in a process of its own. Other frameworks get environments of
 their own, made on first use; what cannot be installed is left out.
 
-Leaves in the output folder: benchmark.csv with all times, benchmark.md with the
+  .venv/bin/python -m programs.benchmark --models=mlp --cohorts=10,100 --nopeers
+  .venv/bin/python -m programs.benchmark --models=emnist_cnn --cohorts=10 \
+    --contenders=bare,device,native
+  .venv/bin/python -m programs.benchmark \
+    --flagfile=programs/configs/benchmark.flags
+
+The output folder gets benchmark.csv with all times, benchmark.md with the
 tables, benchmark.png, and logs/ with what the contenders said. What was
 measured of other models before stays.
 """
@@ -24,6 +28,7 @@ from absl import flags
 
 from programs import command_line
 from programs import flag_definitions
+from programs import help_page
 from programs.contenders import environments
 from programs.contenders import measurements as measurements_lib
 from programs.contenders import processes
@@ -39,16 +44,17 @@ _CHECKED_COHORT = 20
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkConfig:
-  """How is measured.
+  """How it is measured, and where results go.
 
   Attributes:
     repetitions: How many rounds of each contender and cohort are timed.
     warm_up_rounds: How many rounds with the smallest cohort are run before, and
       do not count; larger cohorts have one each.
-    slowest: Leave out who takes more than this times as long as the yardstick.
-    peers: Whether to include other frameworks, which have to be installed.
+    slowest: Leave out who takes more than this times as long as plain
+      TensorFlow.
+    peers: Include other frameworks, which are installed on first use.
     environments_dir: The folder for the environments of other frameworks.
-    report_only: Whether only to make the tables and the picture anew.
+    report_only: Measure nothing, only make the tables and the picture anew.
     output_dir: The folder for everything that the benchmark leaves.
   """
 
@@ -70,19 +76,21 @@ class BenchmarkConfig:
       raise ValueError(f'`slowest` must be more than 1, found {self.slowest}.')
 
 
-_MODELS = flags.DEFINE_list(
-  'models',
-  ','.join(tasks.MODELS),
-  f'What to train, out of: {", ".join(tasks.MODELS)}.',
+_MODELS = flag_definitions.define_names(
+  'What is measured', 'models', tasks.MODELS, tasks.MODELS, 'What to train.'
 )
 _COHORTS = flags.DEFINE_list(
-  'cohorts', '10,100,1000', 'How many clients a round has.'
+  'cohorts',
+  '10,100,1000',
+  'How many clients a round has; each number is measured.',
 )
-_CONTENDERS = flags.DEFINE_list(
+help_page.add_group('What is measured', ['cohorts'])
+_CONTENDERS = flag_definitions.define_names(
+  'What is measured',
   'contenders',
-  ','.join(registry.CONTENDERS),
-  f'What to compare with {registry.YARDSTICK}, out of: '
-  f'{", ".join(registry.CONTENDERS)}.',
+  [*registry.CONTENDERS],
+  [*registry.CONTENDERS],
+  f'What to compare with {registry.YARDSTICK}, plain TensorFlow.',
 )
 flag_definitions.define_config(BenchmarkConfig)
 
@@ -209,15 +217,7 @@ def _checked_cohorts(plan: session.Plan) -> list[int]:
 
 
 def _names(flag: str, values: Sequence[str], known: Sequence[str]) -> list[str]:
-  for name in values:
-    if name not in known:
-      raise command_line.UsageError(
-        f'{name!r} in --{flag} is not one of {", ".join(known)}.'
-      )
-  if not values:
-    raise command_line.UsageError(
-      f'--{flag} needs at least one of {", ".join(known)}.'
-    )
+  command_line.check_names(flag, values, known)
   return [name for name in known if name in values]
 
 

@@ -4,20 +4,34 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Failures that a
 user can mend are one sentence on standard error, never a traceback.
 """
 
+import contextlib
+import difflib
 import errno
 import logging
 import os
 import pathlib
+import re
+import signal
 import sys
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Sequence
 
 from absl import app
 from absl import flags
 from absl import logging as absl_logging
 
+from programs import help_page
+
 # It announces on standard error that it looks for fonts, the first time.
 logging.getLogger('matplotlib').setLevel(logging.ERROR)
+
+_CONFIGS = pathlib.Path(__file__).parent / 'configs'
+_DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_MAY_NOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR)
+
+# The folders that `make_folder` has made, the outermost first.
+_made_folders: list[pathlib.Path] = []
 
 
 class ProgramError(Exception):
@@ -29,37 +43,58 @@ class UsageError(Exception):
 
 
 def run(main: Callable[[], None]) -> None:
-  """Parses the flags, calls `main`, and exits."""
+  """Parses the flags, calls `main`, and exits.
+
+  Args:
+    main: The program. The docstring of its module is the first part of what
+      `--help` shows.
+  """
+  if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    # From now on `main` can clean up; until here, see `programs/__init__.py`.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+  def parse(argv: Sequence[str]) -> list[str]:
+    # Not earlier: it takes the place of absl's, which has just been defined.
+    help_page.define_flag(sys.modules[main.__module__].__doc__ or '')
+    return _parse(argv)
 
   def main_fn(argv: Sequence[str]) -> None:
     if len(argv) > 1:
-      _stop(2, f'{argv[1]!r} is not a flag; flags look like --name=value.')
+      raise UsageError(
+        f'{argv[1]!r} is not a flag; flags look like --name=value.'
+      )
     if not flags.FLAGS['verbosity'].present:
       # absl would show TFF's own messages, such as those of a round cut short.
       absl_logging.set_verbosity(absl_logging.ERROR)
-    try:
-      main()
-    except UsageError as error:
-      _stop(2, str(error))
-    except ProgramError as error:
-      _stop(1, str(error))
-    except OSError as error:
-      if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        raise
-      _stop(
-        1,
-        f'{error.filename or "A file"} cannot be written ({error.strerror}): '
-        'make room, and run the same command again.',
-      )
-    except KeyboardInterrupt as interrupt:
-      _stop(130, ' '.join(['Interrupted.', *interrupt.args]))
+    main()
+    sys.stdout.flush()
 
-  app.run(main_fn, flags_parser=_parse)
+  try:
+    app.run(main_fn, flags_parser=parse)
+  except UsageError as error:
+    _stop(2, str(error))
+  except ProgramError as error:
+    _stop(1, str(error))
+  except BrokenPipeError:
+    # Who read the output, such as `head`, is gone. Nor can Python write what
+    # is left at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(1)
+  except OSError as error:
+    _stop(1, _explain_os_error(error))
+  except KeyboardInterrupt as interrupt:
+    _stop(130, ' '.join(['Interrupted.', *interrupt.args]))
 
 
 def make_folder(path: str) -> pathlib.Path:
-  """Returns the folder at `path`, made if need be, that can be written to."""
+  """Returns the folder at `path`, made if need be, that can be written to.
+
+  If the program fails before there is anything in it, it is removed again.
+  """
+  if not path:
+    raise UsageError("--output_dir must be the path of a folder, found ''.")
   folder = pathlib.Path(path)
+  missing = [p for p in (folder, *folder.parents) if not p.exists()]
   try:
     folder.mkdir(parents=True, exist_ok=True)
   except OSError as error:
@@ -67,6 +102,7 @@ def make_folder(path: str) -> pathlib.Path:
       f'The folder {path!r} cannot be made ({error.strerror}): name another '
       'with --output_dir.'
     ) from error
+  _made_folders.extend(reversed(missing))
   if not os.access(folder, os.W_OK):
     raise ProgramError(
       f'The folder {path!r} cannot be written to: name another with '
@@ -75,13 +111,93 @@ def make_folder(path: str) -> pathlib.Path:
   return folder
 
 
+def check_names(flag: str, names: Sequence[str], known: Sequence[str]) -> None:
+  """Raises unless a flag's list has names, all of which are known."""
+  for name in names:
+    if name not in known:
+      raise UsageError(
+        f'{name!r} in --{flag} is not one of {", ".join(known)}'
+        f'{did_you_mean(name, known)}'
+      )
+  if not names:
+    raise UsageError(f'--{flag} needs at least one of {", ".join(known)}.')
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+  """Returns the end of a sentence on a wrong name: what may have been meant."""
+  close = difflib.get_close_matches(name, known, n=1)
+  return f'; did you mean {close[0]!r}?' if close else '.'
+
+
 def _parse(argv: Sequence[str]) -> list[str]:
+  if '--flagfile=' in argv:
+    # absl would go on without, such as where a shell's variable is not set.
+    raise UsageError("--flagfile must be the path of a file, found ''.")
   try:
     return flags.FLAGS(list(argv))
+  except SystemExit:
+    sys.exit(0)  # The pages of help, with which absl ends with 1.
+  except UnicodeDecodeError as error:
+    raise UsageError(
+      '--flagfile must be a text file, with one flag a line, found other bytes.'
+    ) from error
   except flags.Error as error:
-    return _stop(2, f'{error} (--help lists the flags)')
+    raise UsageError(f'{_explain(error)} (--help lists the flags)') from error
 
 
-def _stop(code: int, message: str) -> list[str]:
-  print(message, file=sys.stderr)
+def _explain(error: flags.Error) -> str:
+  """Returns what absl says, in the words of this project's other messages."""
+  if isinstance(error, flags.UnrecognizedFlagError):
+    known = help_page.flag_names()
+    return f'There is no flag {error.flagname!r}' + did_you_mean(
+      error.flagname, known
+    )
+  reason = error.__context__
+  if isinstance(reason, OSError):
+    presets = ', '.join(sorted(path.name for path in _CONFIGS.iterdir()))
+    return (
+      f'--flagfile={reason.filename} cannot be read ({reason.strerror}); '
+      f'programs/configs/ has {presets}.'
+    )
+  found = re.match(r'flag --(\w+)=(.*?): (.*)', str(error), re.DOTALL)
+  if isinstance(error, flags.IllegalFlagValueError) and found:
+    name, value, message = found.groups()
+    if message.startswith('--'):  # The words of one of our validators.
+      return f'{message}, found {value}.'
+    return _explain_value(flags.FLAGS[name], value)
+  return str(error)
+
+
+def _explain_value(flag: flags.Flag, value: str) -> str:
+  if isinstance(flag, flags.EnumFlag):
+    known = flag.parser.enum_values
+    return (
+      f'--{flag.name} must be one of {"|".join(known)}, found {value!r}'
+      f'{did_you_mean(value, known)}'
+    )
+  kind = flag.parser.syntactic_help
+  if flag.flag_type() == 'bool':
+    kind = 'true or false'
+  return f'--{flag.name} must be {kind}, found --{flag.name}={value}.'
+
+
+def _explain_os_error(error: OSError) -> str:
+  if error.errno in _DISK_IS_FULL:
+    advice = 'make room, and run the same command again'
+  elif error.errno in _MAY_NOT_WRITE:
+    advice = 'give yourself permission, or name another folder'
+  else:
+    raise error
+  return (
+    f'{error.filename or "A file"} cannot be written ({error.strerror}): '
+    f'{advice}.'
+  )
+
+
+def _stop(code: int, message: str) -> None:
+  for folder in reversed(_made_folders):
+    with contextlib.suppress(OSError):
+      folder.rmdir()  # Only if it is empty.
+  # Also where a value or a path that it quotes has several lines.
+  print(' '.join(message.splitlines()), file=sys.stderr)
   sys.exit(code)

@@ -1,12 +1,17 @@
 r"""Compares algorithms on one data set and one budget.
 
-  python -m programs.compare --algorithms=local_amsgrad,fedavg,fedadam \
-    --dataset=emnist_style --rounds=50 --target=0.95
-
-trains each at its best rates out of a small grid, which is left where the best
+Trains each at its best rates out of a small grid, which is left where the best
 is at its edge, and shows accuracy against rounds and against bytes moved. The
-best is that on the test set. Finished runs are kept in the output folder: the
-same command again goes on, and another algorithm is added to what is there.
+best is that on the test set. For example, in a few minutes, or as published:
+
+  .venv/bin/python -m programs.compare --dataset=gaussian_mixture \
+    --overlap=0.3 --algorithms=local_amsgrad,fedavg --rounds=20
+  .venv/bin/python -m programs.compare \
+    --flagfile=programs/configs/compare_emnist_style.flags
+
+The output folder gets table.md, comparison.png and results.json. Finished runs
+are kept there: the same command again goes on, and another algorithm is added
+to what is there.
 """
 
 import dataclasses
@@ -34,12 +39,13 @@ _DEFAULT = ('local_amsgrad', 'fedavg', 'fedadam', 'local_adam_reset')
 
 @dataclasses.dataclass(frozen=True)
 class CompareConfig:
-  """What is compared.
+  """What is compared, and where results go.
 
   Attributes:
     tuning_rounds: How many rounds the rates of the grid are tried for; 0 is as
-      many as `rounds`.
-    target: The test accuracy to reach.
+      many as --rounds.
+    target: The test accuracy to reach, in (0, 1]: the table says after how many
+      rounds and MB.
     output_dir: The folder for everything that the comparison leaves.
   """
 
@@ -56,10 +62,12 @@ class CompareConfig:
       raise ValueError(f'`target` must be in (0, 1], found {self.target}.')
 
 
-_ALGORITHMS = flags.DEFINE_list(
+_ALGORITHMS = flag_definitions.define_names(
+  'Algorithms',
   'algorithms',
-  ','.join(_DEFAULT),
-  f'What to compare, out of: {", ".join(algorithms.ALGORITHM_NAMES)}.',
+  _DEFAULT,
+  algorithms.ALGORITHM_NAMES,
+  'What to compare.',
 )
 flag_definitions.define_dataset()
 flag_definitions.define_config(experiments.Schedule, rounds=50, eval_every=5)
@@ -131,17 +139,7 @@ def main() -> None:
 
 def _algorithm_names() -> list[str]:
   names = list(dict.fromkeys(_ALGORITHMS.value))
-  for name in names:
-    if name not in algorithms.ALGORITHM_NAMES:
-      raise command_line.UsageError(
-        f'{name!r} in --algorithms is not one of '
-        f'{", ".join(algorithms.ALGORITHM_NAMES)}.'
-      )
-  if not names:
-    raise command_line.UsageError(
-      f'--algorithms needs at least one of '
-      f'{", ".join(algorithms.ALGORITHM_NAMES)}.'
-    )
+  command_line.check_names('algorithms', names, algorithms.ALGORITHM_NAMES)
   return names
 
 

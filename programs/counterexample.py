@@ -3,11 +3,10 @@
 Three nodes share one number x, which starts at 5 and belongs at 0. One pulls it
 down with slope 4, two push it up with slope 1. With a denominator of its own,
 each node pulls equally strongly, so the two win; a shared denominator leaves
-the pulls' proportion as it is.
+the pulls' proportion as it is. Prints both paths and draws them:
 
-  python -m programs.counterexample [--rounds=300] [--local_steps=1]
-
-prints both paths and draws them.
+  .venv/bin/python -m programs.counterexample
+  .venv/bin/python -m programs.counterexample --rounds=100 --local_steps=5
 """
 
 import math
@@ -17,23 +16,26 @@ from absl import flags
 
 from programs import command_line
 from programs import counterexample_paths
+from programs import help_page
 from programs import runtimes
 
 _ROUNDS = flags.DEFINE_integer(
-  'rounds', 300, 'Number of synchronisations.', lower_bound=1
+  'rounds', 300, 'The number of synchronisations.', lower_bound=1
 )
 _LOCAL_STEPS = flags.DEFINE_integer(
-  'local_steps', 1, "The paper's k: steps between them.", lower_bound=1
+  'local_steps', 1, "The paper's k: the steps between them.", lower_bound=1
 )
 _LEARNING_RATE = flags.DEFINE_float(
   'learning_rate', 0.1, "The paper's alpha.", lower_bound=0.0
 )
 flags.register_validator(
-  'learning_rate', math.isfinite, message='--learning_rate must be finite.'
+  'learning_rate', math.isfinite, message='--learning_rate must be finite'
 )
 _OUTPUT_DIR = flags.DEFINE_string(
-  'output_dir', 'results/counterexample', 'Folder for the picture.'
+  'output_dir', 'results/counterexample', 'The folder for the picture.'
 )
+help_page.add_group('The walk', ['rounds', 'local_steps', 'learning_rate'])
+help_page.add_group('Where results go', ['output_dir'])
 runtimes.define()
 
 

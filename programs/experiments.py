@@ -16,21 +16,23 @@ from programs import command_line
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-  """How long, with whom and in what portions is trained and tested.
+  """The schedule of training and tests.
 
   Attributes:
     rounds: The number of rounds.
     clients_per_round: How many clients are asked in a round; 10, or all if
       there are fewer, unless given.
-    local_steps: The paper's k: the batches a client gets in a round.
-    batch_size: The examples in a batch; the data set's own unless given.
-    dropout: The probability with which a client that was asked never answers.
+    local_steps: The paper's k: how many batches a client gets in a round.
+    batch_size: The number of examples in a batch; the data set's own unless
+      given.
+    dropout: The probability, in [0, 1), that a client that was asked never
+      answers.
     seed: Determines the clients of the rounds, their batches, and the initial
       weights.
     eval_every: Test the model every so many rounds, and after the last; 0 is
       after the last only.
     eval_clients: On how many clients' own examples to test it too, for the
-      spread of accuracy over clients.
+      spread of accuracy over clients; 0 is none.
   """
 
   rounds: int = 100
@@ -47,6 +49,8 @@ class Schedule:
       value = getattr(self, name)
       if value is not None and value < least:
         raise ValueError(f'`{name}` must be at least {least}, found {value}.')
+    if self.seed >= 2**63:
+      raise ValueError(f'`seed` must be less than 2**63, found {self.seed}.')
     if not 0 <= self.dropout < 1:
       raise ValueError(f'`dropout` must be in [0, 1), found {self.dropout}.')
 
@@ -91,8 +95,9 @@ class OutputConfig:
   """Where results go.
 
   Attributes:
-    output_dir: The folder for everything that the run leaves.
-    checkpoint_every: After how many rounds the state is written.
+    output_dir: The folder for everything that the run leaves; if there is a
+      run in it, that goes on.
+    checkpoint_every: After how many rounds each the state is written.
     keep_checkpoints: How many of the last states are kept.
   """
 
@@ -189,9 +194,14 @@ def as_flags(message: str) -> str:
   """Returns a message about arguments as one about flags."""
   quoted = message.split('`')
   for i in range(1, len(quoted), 2):
-    name = {'seed': 'data_seed'}.get(quoted[i], quoted[i])
-    quoted[i] = f'--{name}'
+    quoted[i] = _flag(quoted[i])
   return ''.join(quoted)
+
+
+def _flag(field_name: str) -> str:
+  """Returns the flag that sets an option of a data set or an algorithm."""
+  names = {'seed': 'data_seed', 'model_seed': 'seed'}
+  return f'--{names.get(field_name, field_name)}'
 
 
 def _make_options(
@@ -200,10 +210,10 @@ def _make_options(
   known = _field_names(options_type)
   for name in options:
     if name not in known:
-      flag_names = [n for n in known if n not in ('seed', 'model_seed')]
+      flag_names = [_flag(n) for n in known if n != 'model_seed']
       raise command_line.UsageError(
-        f'{owner} has no --{name}, only '
-        f'{", ".join(f"--{n}" for n in flag_names) or "its defaults"}.'
+        f'{owner} has no {_flag(name)}, only '
+        f'{", ".join(flag_names) or "its defaults"}.'
       )
   try:
     return options_type(**options)

@@ -1,12 +1,10 @@
 """Flags made from the frozen dataclasses of the configuration.
 
-Each flag is defined here and nowhere else; its help is the field's line in the
-dataclass's docstring.
+Each flag is defined here and nowhere else. What `--help` says of it is the
+field's line in the dataclass's docstring, below the docstring's first line.
 """
 
 import dataclasses
-import inspect
-import re
 import typing
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -15,9 +13,11 @@ from typing import Any
 from absl import flags
 
 import data
+from data import descriptions
 from programs import algorithms
 from programs import command_line
 from programs import experiments
+from programs import help_page
 
 # So that `--help` shows the flags with the program that calls for them.
 flags.disclaim_key_flags()
@@ -37,7 +37,10 @@ def define_experiment() -> None:
 def define_dataset(default: str = 'emnist_style') -> None:
   """Defines `--dataset` and the options of all data sets."""
   flags.DEFINE_enum('dataset', default, data.TASK_NAMES, 'The data set.')
-  _define_options({name: data.task_options(name) for name in data.TASK_NAMES})
+  help_page.add_group('Data', ['dataset'])
+  _define_options(
+    'Data', {name: data.task_options(name) for name in data.TASK_NAMES}
+  )
 
 
 def define_algorithm(default: str = 'local_amsgrad') -> None:
@@ -45,11 +48,13 @@ def define_algorithm(default: str = 'local_amsgrad') -> None:
   flags.DEFINE_enum(
     'algorithm', default, algorithms.ALGORITHM_NAMES, 'What to train with.'
   )
+  help_page.add_group('Algorithm', ['algorithm'])
   _define_options(
+    'Algorithm',
     {
       name: algorithms.algorithm_options(name)
       for name in algorithms.ALGORITHM_NAMES
-    }
+    },
   )
 
 
@@ -57,8 +62,24 @@ def define_config(config_type: type[Any], **defaults: Any) -> None:
   """Defines a flag for each field of a dataclass."""
   config = dataclasses.replace(config_type(), **defaults)
   types = typing.get_type_hints(config_type)
-  for name, description in field_descriptions(config_type).items():
-    _define(name, types[name], getattr(config, name), description)
+  heading = (config_type.__doc__ or '').splitlines()[0].rstrip('.')
+  for name, description in descriptions.field_descriptions(config_type).items():
+    _define(heading, name, types[name], getattr(config, name), description)
+
+
+def define_names(
+  heading: str,
+  name: str,
+  default: Sequence[str],
+  known: Sequence[str],
+  description: str,
+) -> flags.FlagHolder[list[str]]:
+  """Defines a flag whose value is a list of names out of those known."""
+  if set(default) < set(known):
+    description += f' Out of {", ".join(known)}.'
+  holder = flags.DEFINE_list(name, ','.join(default), description)
+  help_page.add_group(heading, [name])
+  return holder
 
 
 def config_from_flags(config_type: type[Any], **fixed: Any) -> Any:
@@ -92,19 +113,9 @@ def dataset_options_from_flags() -> dict[str, Any]:
   return _given_options(data.task_options, data.TASK_NAMES)
 
 
-def field_descriptions(config_type: type[Any]) -> dict[str, str]:
-  """Returns what the class's docstring says about each field."""
-  documentation = inspect.getdoc(config_type) or ''
-  _, _, attributes = documentation.partition('Attributes:\n')
-  return {
-    name: re.sub(r'\s+', ' ', description).strip()
-    for name, description in re.findall(
-      r'^  (\w+): (.*?)(?=^  \w|\Z)', attributes, re.DOTALL | re.MULTILINE
-    )
-  }
-
-
-def _define_options(option_types: Mapping[str, type[Any]]) -> None:
+def _define_options(
+  heading: str, option_types: Mapping[str, type[Any]]
+) -> None:
   """Defines the union of several classes' fields, by default not given."""
   owners: dict[str, list[str]] = {}
   for owner, options_type in option_types.items():
@@ -112,32 +123,47 @@ def _define_options(option_types: Mapping[str, type[Any]]) -> None:
       if field.name not in _NOT_A_FLAG:
         owners.setdefault(field.name, []).append(owner)
   for name, names in owners.items():
-    first = option_types[names[0]]
-    description = field_descriptions(first)[name]
-    defaults = {n: getattr(option_types[n](), name) for n in names}
+    types = {n: option_types[n] for n in names}
     _define(
+      heading,
       _RENAMED.get(name, name),
-      typing.get_type_hints(first)[name],
+      typing.get_type_hints(types[names[0]])[name],
       None,
-      f'{description} {_describe_defaults(defaults, len(option_types))}',
+      f'{_describe(name, types)} '
+      f'{_describe_defaults(name, types, len(option_types))}',
     )
 
 
-def _describe_defaults(defaults: Mapping[str, Any], num_owners: int) -> str:
-  """Says which algorithms or data sets have an option, and its defaults."""
-  values: dict[Any, list[str]] = {}
-  for owner, value in defaults.items():
-    values.setdefault(value, []).append(owner)
-  if len(values) == 1 and len(defaults) == num_owners:
-    return f'Default: {next(iter(values))}.'
+def _describe(name: str, types: Mapping[str, type[Any]]) -> str:
+  """Says what an option means, for each owner where they differ."""
+  meanings: dict[str, list[str]] = {}
+  for owner, options_type in types.items():
+    meaning = descriptions.field_descriptions(options_type)[name]
+    if not meaning.startswith('See '):
+      meanings.setdefault(meaning, []).append(owner)
+  if len(meanings) == 1:
+    return next(iter(meanings))
   return ' '.join(
-    f'{_show(value)} for {", ".join(owners)}.'
-    for value, owners in values.items()
+    f'{", ".join(owners)}: {meaning}' for meaning, owners in meanings.items()
   )
 
 
-def _show(value: Any) -> str:
-  return 'No default' if value is None else f'Default {value}'
+def _describe_defaults(
+  name: str, types: Mapping[str, type[Any]], num_owners: int
+) -> str:
+  """Says which algorithms or data sets have an option, and its defaults."""
+  values: dict[Any, list[str]] = {}
+  for owner, options_type in types.items():
+    values.setdefault(getattr(options_type(), name), []).append(owner)
+  if list(values) == [None]:
+    return f'Only for {", ".join(types)}.'
+  if len(values) == 1 and len(types) == num_owners:
+    return f'Default: {help_page.show_value(next(iter(values)))}.'
+  defaults = [
+    f'{help_page.show_value(value)} for {", ".join(owners)}'
+    for value, owners in values.items()
+  ]
+  return f'Default: {"; ".join(defaults)}.'
 
 
 def _given_options(options_fn: Any, owners: Sequence[str]) -> dict[str, Any]:
@@ -152,7 +178,9 @@ def _given_options(options_fn: Any, owners: Sequence[str]) -> dict[str, Any]:
   return {name: value for name, value in values.items() if value is not None}
 
 
-def _define(name: str, kind: Any, default: Any, description: str) -> None:
+def _define(
+  heading: str, name: str, kind: Any, default: Any, description: str
+) -> None:
   kinds = [k for k in typing.get_args(kind) or (kind,) if k is not type(None)]
   define_fn = {
     bool: flags.DEFINE_boolean,
@@ -160,4 +188,5 @@ def _define(name: str, kind: Any, default: Any, description: str) -> None:
     float: flags.DEFINE_float,
     str: flags.DEFINE_string,
   }[kinds[0]]
-  define_fn(name, default, description)
+  define_fn(name, default, description.replace('`', ''))
+  help_page.add_group(heading, [name])

@@ -1,12 +1,16 @@
-r"""Sections 4 and 6 of the paper, end to end.
+r"""Reproduces sections 4 and 6 of the paper, with a verdict for each claim.
 
-  python -m programs.reproduce_paper --output_dir=results/reproduce_paper
+Runs Theorem 4.1's counterexample and the comparisons on the three data sets,
+which takes hours (with --quick about ten minutes), or reports what there is:
 
-runs Theorem 4.1's counterexample and the comparisons on the three data sets,
-and leaves report.md, report.html, results.csv, verdicts.csv and the figures in
-the output folder. That takes hours (with --quick about ten minutes); the same
-command again goes on where it stopped. With --report_only it reports what there
-is. To publish a report, copy everything but cells/:
+  .venv/bin/python -m programs.reproduce_paper --quick
+  .venv/bin/python -m programs.reproduce_paper \
+    --flagfile=programs/configs/reproduce_paper.flags
+  .venv/bin/python -m programs.reproduce_paper --report_only
+
+The output folder gets report.md, report.html, results.csv, verdicts.csv and the
+figures. The same command again goes on where it stopped. To publish a report,
+copy everything but cells/:
 
   cp results/reproduce_paper/*.* programs/results/reproduce_paper/
 """
@@ -30,13 +34,13 @@ from programs.paper import verdicts as paper_verdicts
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-  """What to run.
+  """What to run, and where results go.
 
   Attributes:
     output_dir: The folder for the runs and the report. By default
       results/reproduce_paper or, with --quick, results/reproduce_paper_quick.
-    quick: Whether to make do with few learning rates, iterations and seeds.
-    report_only: Whether to run nothing and report what has been run.
+    quick: Make do with few learning rates, iterations and seeds.
+    report_only: Run nothing, and report what has been run.
     datasets: Which data sets, with commas between. By default mnist,
       gaussian_mixture, letter_recognition and, unless --quick,
       gaussian_mixture_hard, whose classes overlap.
@@ -119,8 +123,8 @@ def _run(
 
 def _make_grid(config: Config) -> paper_grid.Grid:
   """Returns what the flags ask for."""
-  is_searched = not (config.quick or config.rates)
-  if config.rates:
+  is_searched = not config.quick and config.rates is None
+  if config.rates is not None:
     chosen = _parse_rates(config.rates)
     rates = {algorithm: chosen for algorithm in paper_grid.ALGORITHMS}
   elif config.quick:
@@ -144,7 +148,8 @@ def _choose_settings(config: Config) -> list[paper_grid.Setting]:
     for name in names:
       if name not in known:
         raise command_line.UsageError(
-          f'--datasets must be of {", ".join(known)}, found {name!r}.'
+          f'--datasets must be of {", ".join(known)}, found {name!r}'
+          f'{command_line.did_you_mean(name, known)}'
         )
     settings = [known[name] for name in dict.fromkeys(names)]
   if config.iterations:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
@@ -25,8 +26,9 @@ class RuntimeConfig:
       native (TFF's own worker, on the CPU), or ray (on a Ray cluster).
     devices: For device: which devices, such as GPU:0,GPU:1 or CPU; all GPUs, or
       else the CPU, unless given.
-    ray_address: For ray: the HOST:PORT of a running cluster; one of this
-      machine is started unless given.
+    ray_address: For ray: the HOST:PORT of a running cluster that this machine
+      is part of, or auto to look for one; one on this machine is started unless
+      given.
   """
 
   runtime: str = 'device'
@@ -37,7 +39,13 @@ class RuntimeConfig:
     if self.runtime not in _RUNTIMES:
       raise ValueError(
         f'`runtime` must be one of {", ".join(_RUNTIMES)}, found '
-        f'{self.runtime!r}.'
+        f'{self.runtime!r}{command_line.did_you_mean(self.runtime, _RUNTIMES)}'
+      )
+    if self.ray_address is not None and not re.fullmatch(
+      r'auto|[^/]+:\d+', self.ray_address
+    ):
+      raise ValueError(
+        f'`ray_address` must be HOST:PORT or auto, found {self.ray_address!r}.'
       )
     for name, owner in (('devices', 'device'), ('ray_address', 'ray')):
       if getattr(self, name) is not None and self.runtime != owner:

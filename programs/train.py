@@ -1,11 +1,16 @@
 r"""Trains a model on a federated data set.
 
-  python -m programs.train --dataset=emnist_style --algorithm=local_amsgrad \
-    --rounds=200 --output_dir=results/train
+Shows its progress, and ends with a table, a picture and a model. For example,
+in a minute, as `make demo` does, and at length:
 
-shows its progress and leaves in the output folder: config.json, metrics.csv,
-tensorboard/, checkpoints/, curves.png and model/, a SavedModel. The same
-command again goes on where it stopped, whatever stopped it.
+  .venv/bin/python -m programs.train --dataset=gaussian_mixture --rounds=30
+  .venv/bin/python -m programs.train --flagfile=programs/configs/demo.flags
+  .venv/bin/python -m programs.train --dataset=emnist_style --rounds=200 \
+    --algorithm=fedadam --learning_rate=0.1 --output_dir=results/fedadam
+
+The output folder gets config.json, metrics.csv, tensorboard/, checkpoints/,
+curves.png and model/, a SavedModel. The same command again goes on where it
+stopped, whatever stopped it.
 """
 
 from programs import algorithms

@@ -1,13 +1,15 @@
 r"""Trains a model as a federated program of TFF.
 
-  python -m programs.train_program --dataset=emnist_style --rounds=200 \
-    --algorithm=local_amsgrad --eval_clients=50 \
-    --output_dir=results/train_program
+Runs `tff.learning.programs.train_model` with this project's processes, and ends
+with the weights that `programs.train` finds with the same flags. For example:
 
-runs `tff.learning.programs.train_model` with this project's processes, and ends
-with the weights that `programs.train` finds with the same flags. Those who run
-TFF's programs on a platform of their own can start from here: `train` works on
-any, and `local_platform` is what they have to replace.
+  .venv/bin/python -m programs.train_program --dataset=gaussian_mixture \
+    --rounds=30
+  .venv/bin/python -m programs.train_program --dataset=emnist_style \
+    --rounds=200 --eval_clients=50 --output_dir=results/emnist_style
+
+Those who run TFF's programs on a platform of their own can start from here:
+`train` works on any, and `local_platform` is what they have to replace.
 
 With --eval_clients the model is evaluated on so many clients' own examples, by
 `tff.learning.algorithms.build_fed_eval`. The output folder gets config.json,

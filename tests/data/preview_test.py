@@ -48,16 +48,16 @@ def test_unknown_name_lists_the_known_ones(capsys):
 
 
 @pytest.mark.parametrize(
-  ('arguments', 'expected'),
+  ('arguments', 'code', 'expected'),
   [
-    (('mnist', '--num_clients', '0'), '`num_clients` must be at least 1'),
-    (('mnist', '--show', '-1'), '`show` must be at least 1, found -1'),
-    (('emnist', '--data_dir', '/nowhere'), '/nowhere'),
+    (('mnist', '--num_clients', '0'), 2, '`num_clients` must be at least 1'),
+    (('mnist', '--show', '-1'), 2, '`show` must be at least 1, found -1'),
+    (('emnist', '--data_dir', '/nowhere'), 1, '/nowhere'),
   ],
 )
-def test_bad_input_is_one_sentence(arguments, expected, capsys, tmp_path):
+def test_bad_input_is_one_sentence(arguments, code, expected, capsys, tmp_path):
   output = ['--output', str(tmp_path / 'picture.png')]
-  assert preview.main([*arguments, *output]) == 1
+  assert preview.main([*arguments, *output]) == code
   message = capsys.readouterr().err
   assert expected in message
   assert message.startswith('error: ')

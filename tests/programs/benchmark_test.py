@@ -259,20 +259,3 @@ def test_contenders_end_with_the_benchmark(tmp_path, start_program):
   while _processes('--largest_cohort=987654'):
     assert time.monotonic() < deadline
     time.sleep(0.1)
-
-
-@pytest.mark.parametrize(
-  ('flags', 'message'),
-  [
-    (['--contenders=bare,tfff'], "'tfff' in --contenders is not one of bare"),
-    (['--cohorts=10,x'], 'must be positive whole numbers, such as 10,100'),
-  ],
-)
-def test_bad_input_is_one_sentence(flags, message, tmp_path, run_program):
-  done = run_program(
-    '-m', 'programs.benchmark', f'--output_dir={tmp_path}', *flags
-  )
-  assert done.returncode == 2
-  assert message in done.stderr
-  assert len(done.stderr.splitlines()) == 1
-  assert done.stdout == ''

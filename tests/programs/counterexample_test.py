@@ -28,22 +28,3 @@ def test_naive_walks_off_and_local_amsgrad_does_not(tmp_path, run_program):
   )
   assert rows[30][1] == pytest.approx(expected, abs=1e-3)
   assert (tmp_path / 'paths.png').stat().st_size > 5000
-
-
-@pytest.mark.parametrize(
-  ('flags', 'code', 'message'),
-  [
-    (['--rounds=0'], 2, '--rounds=0'),
-    (['--rond=3'], 2, "'rond'"),
-    (['400'], 2, "'400' is not a flag"),
-    (['--learning_rate=x'], 2, '--learning_rate=x'),
-    (['--learning_rate=nan'], 2, '--learning_rate must be finite'),
-    (['--output_dir=/dev/null/x'], 1, "'/dev/null/x' cannot be made"),
-  ],
-)
-def test_wrong_usage_is_one_sentence(flags, code, message, run_program):
-  done = run_program('-m', 'programs.counterexample', *flags)
-  assert done.returncode == code
-  assert message in done.stderr
-  assert len(done.stderr.splitlines()) == 1
-  assert done.stdout == ''

@@ -53,21 +53,3 @@ def test_reports_what_there_is(tmp_path, run_program):
   report = (tmp_path / 'report.md').read_text()
   assert 'not complete' in report
   assert 'mnist, local AMSGrad, rate 1e-3, seed 0' in report
-
-
-@pytest.mark.parametrize(
-  ('flags', 'message'),
-  [
-    (['--datasets=mnits'], "found 'mnits'"),
-    (['--iterations=15'], '--iterations must be a multiple of 10, found 15'),
-    (['--iterations=0'], '--iterations must be at least 1, found 0'),
-    (['--rates=1e-2,x'], "found '1e-2,x'"),
-    (['--rates=-1'], "found '-1'"),
-    (['--seeds=0'], '--seeds must be at least 1, found 0'),
-  ],
-)
-def test_wrong_usage_is_one_sentence(flags, message, tmp_path, run_program):
-  done = run_program(*_PROGRAM, *flags, f'--output_dir={tmp_path}')
-  assert done.returncode == 2
-  assert message in done.stderr
-  assert len(done.stderr.splitlines()) == 1

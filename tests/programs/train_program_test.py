@@ -140,6 +140,7 @@ def test_stopped_in_all_ways_ends_like_train(
   assert not list(broken.glob('**/*_temp*'))
 
 
+@pytest.mark.slow
 def test_divergence_is_one_sentence(tmp_path, run_program):
   done = run_program(
     *('-m', 'programs.train_program', *_FLAGS, '--learning_rate=1e30'),
@@ -153,16 +154,6 @@ def test_divergence_is_one_sentence(tmp_path, run_program):
   assert rounds < 5
   if rounds:
     assert (tmp_path / f'checkpoints/round_{rounds}').exists()
-
-
-def test_silos_are_refused_in_one_sentence(tmp_path, run_program):
-  done = run_program(
-    *('-m', 'programs.train_program', *_FLAGS),
-    *('--algorithm=silo_local_amsgrad', f'--output_dir={tmp_path}'),
-  )
-  assert (done.returncode, done.stdout) == (2, '')
-  assert len(done.stderr.splitlines()) == 1
-  assert 'python -m programs.train.' in done.stderr
 
 
 @pytest.mark.parametrize('local_steps', [3, None])
