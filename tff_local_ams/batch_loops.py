@@ -165,13 +165,13 @@ def _pad(batches: Any, num_batches: tf.Tensor) -> Any:
   """Returns the stack with room for the next power of two of batches."""
   powers = tf.constant([2**i for i in range(_MAX_BATCHES.bit_length())])
   room = tf.reduce_min(tf.where(powers >= num_batches, powers, _MAX_BATCHES))
-  return tf.nest.map_structure(
-    lambda t: tf.pad(
-      t,
-      tf.concat(
-        [[[0, room - num_batches]], tf.zeros([t.shape.rank - 1, 2], tf.int32)],
-        axis=0,
-      ),
-    ),
-    batches,
-  )
+
+  def padded(t):
+    paddings = tf.concat(
+      [[[0, room - num_batches]], tf.zeros([t.shape.rank - 1, 2], tf.int32)],
+      axis=0,
+    )
+    # Of what `tf.pad` returns, nothing is known.
+    return tf.ensure_shape(tf.pad(t, paddings), [None, *t.shape[1:]])
+
+  return tf.nest.map_structure(padded, batches)

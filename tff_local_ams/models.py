@@ -7,6 +7,7 @@ TensorFlow computation, a `LocalModel` inside of it.
 """
 
 import abc
+import inspect
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
@@ -121,6 +122,7 @@ class _VariableLocalModel(LocalModel):
   def __init__(self, model: tff.learning.models.VariableModel):
     self._model = model
     self._trainable = tuple(tf.nest.flatten(model.trainable_variables))
+    self._forward_pass = _unwrapped(model.forward_pass)
 
   def start(self, weights):
     tf.nest.map_structure(
@@ -134,7 +136,7 @@ class _VariableLocalModel(LocalModel):
     for variable, value in zip(self._trainable, trainable, strict=True):
       variable.assign(value)
     with tf.GradientTape() as tape:
-      output = self._model.forward_pass(batch, training=True)
+      output = self._forward_pass(batch, training=True)
     num_examples = output.num_examples
     if num_examples is None:
       num_examples = tf.shape(output.predictions)[0]
@@ -152,6 +154,20 @@ class _VariableLocalModel(LocalModel):
     done = tf.cond(keep, lambda: tf.constant(True), forget)
     with tf.control_dependencies([done]):
       return self._model.report_local_unfinalized_metrics()
+
+
+def _unwrapped(forward_pass: Callable[..., Any]) -> Callable[..., Any]:
+  """Returns what makes a `tf.function`'s graph a part of the caller's.
+
+  Of a function within a function XLA takes all inputs for constants if one of
+  its outputs must be one, such as the axis of a mean which the gradient needs;
+  and it would compile anew for every client and round.
+  """
+  try:
+    inspect.getsource(forward_pass.python_function)
+  except (AttributeError, OSError):
+    return forward_pass  # No `tf.function`, or one that AutoGraph cannot read.
+  return tf.autograph.to_graph(forward_pass.python_function)
 
 
 def _adapt_variable(model_fn: Callable[[], Any]) -> FederatedModel:

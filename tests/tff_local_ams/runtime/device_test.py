@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
+from tensorflow_federated.proto.v0 import computation_pb2
 
 import tff_local_ams
 from tests import problems
@@ -53,6 +54,19 @@ def test_learning_process_as_on_native(algorithm, model, report_figure):
     f'{algorithm}, {model} model, on device against native: relative error '
     f'of the weights {error:.1e}'
   )
+
+
+def test_forward_pass_of_keras_is_part_of_the_kernel():
+  # Of a function in it XLA would take the inputs for constants, and compile for
+  # every client anew.
+  process = processes.LEARNING['local_amsgrad'](processes.MODELS['keras']())
+  work = rounds.compile_computation(process.next).clients.work
+  graph_def = tf.compat.v1.GraphDef()
+  proto = computation_pb2.Computation.FromString(work).tensorflow
+  proto.graph_def.Unpack(graph_def)
+  names = [function.signature.name for function in graph_def.library.function]
+  assert any('tff_local_ams_kernel_local_steps' in name for name in names)
+  assert not [name for name in names if 'forward_pass' in name]
 
 
 @pytest.mark.parametrize('model', processes.MODELS)
