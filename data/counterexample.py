@@ -94,16 +94,24 @@ def _model() -> models.TaskModel:
       input_spec=input_spec,
     )
 
-  return models.TaskModel(
-    input_spec=input_spec,
-    variable_model_fn=lambda: tff.learning.models.model_from_functional(
+  # Not as lambdas, of which AutoGraph warns that it cannot tell them apart.
+  def position_fn() -> tf.keras.metrics.Metric:
+    (position,) = metrics_fn()
+    return position
+
+  def variable_model_fn() -> tff.learning.models.VariableModel:
+    return tff.learning.models.model_from_functional(
       functional_model_fn(),
       [
-        lambda: metrics_fn()[0],
+        position_fn,
         tff.learning.metrics.NumExamplesCounter,
         tff.learning.metrics.NumBatchesCounter,
       ],
-    ),
+    )
+
+  return models.TaskModel(
+    input_spec=input_spec,
+    variable_model_fn=variable_model_fn,
     functional_model_fn=functional_model_fn,
     loss_fn=NodeLoss,
     metrics_fn=metrics_fn,

@@ -35,11 +35,13 @@ class ClientError(RuntimeError):
 
   Attributes:
     client_index: The position of the client among those of the round.
+    reason: Why it failed.
   """
 
   def __init__(self, client_index: int, reason: str):
     super().__init__(f'The work of client {client_index} failed: {reason}')
     self.client_index = client_index
+    self.reason = reason
 
 
 class ClientResults(NamedTuple):

@@ -102,8 +102,7 @@ class ClientWorker:
         ray_values.unpack(broadcast), map(_unpacker, clients), kept
       )
     except device.ClientError as error:
-      reason = str(error).partition(': ')[2]
-      return ClientFailure(error.client_index, reason)
+      return ClientFailure(error.client_index, error.reason)
     return ShardResult(
       ray_values.pack_arrays(results.total),
       [ray_values.pack_arrays(tensors) for tensors in results.kept],
