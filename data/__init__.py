@@ -1,6 +1,6 @@
 """Federated data sets, each with its model.
 
-```
+```python
 import data
 
 task = data.load_task('emnist_style', num_clients=1_000_000)

@@ -42,6 +42,17 @@ class ClientBatches:
     num_batches: k, the number of batches that a client gets in a round.
     batch_size: The number of examples in a batch.
     seed: Determines the batches, with the round and the client.
+
+  Examples:
+    A client that has one example, with the label 4, sees it four times:
+
+    >>> import data
+    >>> task = data.load_task('counterexample')
+    >>> batches = data.ClientBatches(task.train, num_batches=2, batch_size=2)
+    >>> for batch in batches.dataset('node_1', round_number=0):
+    ...   print(batch['y'].numpy())
+    [4. 4.]
+    [4. 4.]
   """
 
   client_data: tff.simulation.datasets.ClientData
@@ -56,6 +67,10 @@ class ClientBatches:
 
   def dataset(self, client_id: str, round_number: int) -> tf.data.Dataset:
     """Returns a client's batches, with the examples they need and no others.
+
+    Args:
+      client_id: One of the ids of the client data.
+      round_number: The number of the round, from 0.
 
     Raises:
       ValueError: If there is no such client.
@@ -79,7 +94,7 @@ class ClientBatches:
     Compose it with a process, whose `next` then takes `ClientRound`s where it
     took data sets:
 
-    ```
+    ```python
     process = tff.simulation.compose_dataset_computation_with_learning_process(
       batches.computation, process
     )

@@ -36,8 +36,8 @@ class Options:
 
   Attributes:
     data_dir: The folder that holds `emnist_all.sqlite`, or into which it is
-      downloaded. The default is TFF's, `~/.tff`.
-    only_digits: Whether to use the ten digits alone instead of all 62 classes.
+      downloaded; TFF's, `~/.tff`, unless given.
+    only_digits: Use the ten digits alone instead of all 62 classes.
     model_seed: Determines the model's initial weights.
   """
 

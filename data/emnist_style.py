@@ -31,9 +31,9 @@ class Options:
     concentration: The Dirichlet parameter of the writers' mixes of digits: the
       smaller, the fewer digits has a writer.
     min_examples: The smallest number of examples of a writer.
-    max_examples: The largest. The numbers in between are heavy-tailed.
-    full: Whether to make the writers' digits out of all of MNIST, as in
-      `mnist`.
+    max_examples: The largest number of examples of a writer. The numbers in
+      between are heavy-tailed.
+    full: Make the writers' digits out of all of MNIST, as in `mnist`.
     seed: Determines the writers and the test examples.
     model_seed: Determines the model's initial weights.
   """

@@ -33,8 +33,8 @@ class Options:
       are split by class.
     concentration: The parameter of the Dirichlet split: the smaller, the less
       alike are the clients. Other splits ignore it.
-    full: Whether to use all 70,000 images, which Keras downloads unless it has
-      them, instead of the 12,000 that ship with the repository.
+    full: Use all 70,000 images, which Keras downloads unless it has them,
+      instead of the 12,000 that ship with the repository.
     seed: Determines the i.i.d. and the Dirichlet split.
     model_seed: Determines the model's initial weights.
   """

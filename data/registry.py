@@ -33,13 +33,22 @@ _REGISTRY = {
 }
 
 TASK_NAMES = tuple(_REGISTRY)
+"""The names of the data sets that `load_task` knows."""
 
 
 def task_options(name: str) -> type[Any]:
   """Returns the frozen dataclass of a data set's options.
 
+  Args:
+    name: One of `TASK_NAMES`.
+
   Raises:
     ValueError: If there is no data set of this name.
+
+  Examples:
+    >>> import data
+    >>> data.task_options('letter_recognition')()
+    Options(num_clients=5, seed=0, model_seed=0)
   """
   _checks.check_choice('name', name, TASK_NAMES)
   return _REGISTRY[name].options
@@ -61,6 +70,17 @@ def load_task(name: str, **options: Any) -> tasks.Task:
     TypeError: If there is no such option, or it is of a wrong type.
     data.DataFileError: If a data file is missing, unreadable or not what it
       should be.
+
+  Examples:
+    >>> import data
+    >>> print(*data.TASK_NAMES)
+    counterexample gaussian_mixture mnist letter_recognition emnist_style emnist
+    >>> task = data.load_task('gaussian_mixture', num_clients=2)
+    >>> task.train.client_ids
+    ['client_000', 'client_001']
+    >>> client = task.train.create_tf_dataset_for_client('client_000')
+    >>> client.element_spec['x'].shape
+    TensorShape([100])
   """
   options_type = task_options(name)
   known = [field.name for field in dataclasses.fields(options_type)]

@@ -35,6 +35,17 @@ class ClientSampler:
     seed: Determines the cohorts.
     dropout: The probability with which a client that was asked never answers.
       Who is asked does not depend on it.
+
+  Examples:
+    >>> import data
+    >>> sampler = data.ClientSampler(
+    ...   ['ann', 'bob', 'cem', 'dee'], clients_per_round=2, seed=1
+    ... )
+    >>> cohort = sampler.sample(round_number=3)
+    >>> len(cohort.answering)
+    2
+    >>> cohort == sampler.sample(round_number=3)
+    True
   """
 
   client_ids: Sequence[str]
@@ -53,7 +64,11 @@ class ClientSampler:
       )
 
   def sample(self, round_number: int) -> Cohort:
-    """Returns the clients of a round."""
+    """Returns the clients of a round.
+
+    Args:
+      round_number: The number of the round, from 0.
+    """
     _checks.check_seed('round_number', round_number)
     numbers = randomness.generator('cohort', self.seed, round_number).choice(
       len(self.client_ids), self.clients_per_round, replace=False

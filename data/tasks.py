@@ -25,7 +25,8 @@ class Task:
     batch_size: The paper's batch size where it gives one, else a usual one.
     label_names: What the labels 0, 1, ... are called. Empty if labels are not
       classes.
-    train: The clients. Their examples are made when a client is asked for.
+    train: The clients. Their examples, `x` and `y`, are made when a client is
+      asked for.
     test_fn: Makes `test`.
   """
 
@@ -51,11 +52,11 @@ class Task:
     return self.model.functional_model_fn()
 
   def loss(self) -> tf.keras.losses.Loss:
-    """Returns the loss."""
+    """Returns the loss, from labels `y` and predictions."""
     return self.model.loss_fn()
 
   def metrics(self) -> list[tf.keras.metrics.Metric]:
-    """Returns new metrics."""
+    """Returns new metrics of labels `y` and predictions."""
     return self.model.metrics_fn()
 
 

@@ -1,9 +1,10 @@
 """The server's half of Local AMSGrad, as a `tff.templates.AggregationProcess`.
 
-It means the clients' deltas and moments, maxes the averaged second moments, and
-takes the synchronising step. No client can take that one alone: it divides by
-the new v-hat, which needs the mean of all clients' v. The server can, with the
-mean of their m, because v-hat is shared and the mean is linear.
+It takes the means of the clients' deltas and moments, raises v-hat to the mean
+second moment where that is larger, and takes the synchronising step. No client
+can take that one alone: it divides by the new v-hat, which needs the mean of
+all clients' v. The server can, with the mean of their m, because v-hat is
+shared and the mean is linear.
 """
 
 import collections
@@ -24,6 +25,7 @@ AggregationFactory: TypeAlias = (
   tff.aggregators.WeightedAggregationFactory
   | tff.aggregators.UnweightedAggregationFactory
 )
+"""What the builders take as an aggregator: any factory of `tff.aggregators`."""
 
 
 class Upload(NamedTuple):
@@ -35,7 +37,7 @@ class Upload(NamedTuple):
     first_moment: The client's m; `()` for an algorithm without, as the others.
     second_moment: The client's v.
     max_second_moment: The client's own v-hat, for
-      `variants.Denominator.MEAN_OF_MAXIMA`.
+      `tff_local_ams.Denominator.MEAN_OF_MAXIMA`.
   """
 
   delta: Any
@@ -107,6 +109,32 @@ def build_moments_aggregator(
 
   Returns:
     A `tff.templates.AggregationProcess`.
+
+  Raises:
+    TypeError: If an aggregator is not a factory of `tff.aggregators`.
+
+  Examples:
+    Two clients that have moved by 0.5. The means of m and v are 2 and 4, so the
+    synchronising step adds `0.1 * 2 / sqrt(4)`:
+
+    >>> import numpy as np
+    >>> import tensorflow_federated as tff
+    >>> from tff_local_ams import aggregators
+    >>> aggregator = aggregators.build_moments_aggregator(
+    ...   tff.TensorType(np.float32), epsilon=1.0
+    ... )
+    >>> uploads = [
+    ...   aggregators.Upload(0.5, first_moment=m, second_moment=v)
+    ...   for m, v in ((1.0, 2.0), (3.0, 6.0))
+    ... ]
+    >>> output = aggregator.next(
+    ...   aggregator.initialize(),
+    ...   uploads,
+    ...   [1.0, 1.0],
+    ...   aggregators.RoundSummary(learning_rate=0.1, participating=2),
+    ... )
+    >>> print(round(float(output.result), 4), output.state.max_second_moment)
+    0.6 4.0
   """
   factories = {
     'delta': _weighted('model_aggregator', model_aggregator),
@@ -159,6 +187,34 @@ def build_delta_aggregator(
   """Builds the aggregator of an algorithm without shared moments.
 
   The same as `build_moments_aggregator` in all that concerns the deltas.
+
+  Args:
+    weights_type: The type of the trainable weights.
+    model_aggregator: A factory for the mean of the deltas.
+
+  Returns:
+    A `tff.templates.AggregationProcess`.
+
+  Raises:
+    TypeError: If the aggregator is not a factory of `tff.aggregators`.
+
+  Examples:
+    The second client counts three times as much as the first:
+
+    >>> import numpy as np
+    >>> import tensorflow_federated as tff
+    >>> from tff_local_ams import aggregators
+    >>> aggregator = aggregators.build_delta_aggregator(
+    ...   tff.TensorType(np.float32)
+    ... )
+    >>> output = aggregator.next(
+    ...   aggregator.initialize(),
+    ...   [aggregators.Upload(delta=1.0), aggregators.Upload(delta=5.0)],
+    ...   [1.0, 3.0],
+    ...   aggregators.RoundSummary(learning_rate=0.1, participating=2),
+    ... )
+    >>> print(output.result)
+    4.0
   """
   factories = {'delta': _weighted('model_aggregator', model_aggregator)}
   means_process = _build_means(factories, weights_type)

@@ -58,8 +58,8 @@ def build_local_amsgrad(
   ```
 
   The last step, the synchronising one, divides by the new v_hat and is the
-  server's: it means x, m and v over the clients, lets `v_hat = max(v_hat, v)`,
-  and takes it.
+  server's: it averages x, m and v over the clients, lets
+  `v_hat = max(v_hat, v)`, and takes it.
 
   A client without data, or with a result that is not finite, takes no part in
   the means; `metrics['client_work']['participation']` counts them. If no client
@@ -114,6 +114,36 @@ def build_local_amsgrad(
   Raises:
     TypeError: If an argument is of the wrong kind.
     ValueError: If an argument is out of its range.
+
+  Examples:
+    Two clients, of which one has 2 as the label of 1 and the other 4, learn the
+    w of `label = w * feature`:
+
+    >>> import tensorflow as tf
+    >>> import tensorflow_federated as tff
+    >>> import tff_local_ams
+    >>> def model_fn():
+    ...   zero = tf.keras.initializers.Zeros()
+    ...   w = tf.keras.layers.Dense(1, use_bias=False, kernel_initializer=zero)
+    ...   return tff.learning.models.from_keras_model(
+    ...     tf.keras.Sequential([tf.keras.layers.InputLayer((1,)), w]),
+    ...     loss=tf.keras.losses.MeanSquaredError(),
+    ...     input_spec=(tf.TensorSpec([None, 1]), tf.TensorSpec([None, 1])),
+    ...   )
+    >>> clients = [
+    ...   tf.data.Dataset.from_tensors(([[1.0]], [[label]])).repeat(10)
+    ...   for label in (2.0, 4.0)
+    ... ]
+    >>> process = tff_local_ams.build_local_amsgrad(
+    ...   model_fn, learning_rate=0.1, warm_up_rounds=1
+    ... )
+    >>> with tff_local_ams.runtime.device_context():
+    ...   state = process.initialize()
+    ...   for _ in range(15):
+    ...     state, metrics = process.next(state, clients)
+    ...   (w,) = process.get_model_weights(state).trainable
+    >>> print(w.round(1))
+    [[3.]]
   """
   model = models.adapt(model_fn)
   check_variants(synchronising_step, denominator)

@@ -31,7 +31,7 @@ def build_local_sgd(
   """Builds local SGD.
 
   In a round each client takes one step `x = x - learning_rate * g` a batch; the
-  server means x over the clients. It differs from
+  server averages x over the clients. It differs from
   `tff.learning.algorithms.build_unweighted_fed_avg` in the treatment of clients
   that cannot take part, which is that of `build_local_amsgrad`.
 
@@ -48,6 +48,30 @@ def build_local_sgd(
 
   Returns:
     A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument is of the wrong kind.
+    ValueError: If an argument is out of its range.
+
+  Examples:
+    Theorem 4.1's three nodes, whose mean loss has its minimum at 0, from 5 on:
+
+    >>> import data
+    >>> import tff_local_ams
+    >>> task = data.load_task('counterexample')
+    >>> nodes = [
+    ...   task.train.create_tf_dataset_for_client(node).batch(1)
+    ...   for node in task.train.client_ids
+    ... ]
+    >>> process = tff_local_ams.build_local_sgd(
+    ...   task.functional_model(), learning_rate=0.3
+    ... )
+    >>> with tff_local_ams.runtime.device_context():
+    ...   state = process.initialize()
+    ...   for _ in range(50):
+    ...     state, metrics = process.next(state, nodes)
+    >>> print(abs(metrics['client_work']['train']['position']) < 0.1)
+    True
   """
   model = models.adapt(model_fn)
   rule = client_work.LocalRule(

@@ -17,8 +17,11 @@ import tensorflow_federated as tff
 from tff_local_ams import _checks
 
 LEARNING_RATE_KEY = tff.learning.optimizers.LEARNING_RATE_KEY
+"""The name of the learning rate among the hyperparameters, as in TFF."""
 BETA_1_KEY = 'beta_1'
+"""The name of the first moment's decay among the hyperparameters."""
 BETA_2_KEY = 'beta_2'
+"""The name of the second moment's decay among the hyperparameters."""
 _FIRST_MOMENT_KEY = 'first_moment'
 _SECOND_MOMENT_KEY = 'second_moment'
 _MAX_SECOND_MOMENT_KEY = 'max_second_moment'
@@ -42,7 +45,7 @@ class Moments(NamedTuple):
 
 
 def initial_moments(specs: Any, epsilon: float) -> Moments:
-  """Returns m = v = 0 and v_hat = epsilon.
+  """Returns `m = v = 0` and `v_hat = epsilon`.
 
   Args:
     specs: A structure of `tf.TensorSpec`s of the weights.
@@ -68,19 +71,19 @@ def initial_moments(specs: Any, epsilon: float) -> Moments:
 
 
 def next_first_moment(m: tf.Tensor, g: tf.Tensor, beta_1: Any) -> tf.Tensor:
-  """Returns m <- beta_1 m + (1 - beta_1) g."""
+  """Returns `beta_1 * m + (1 - beta_1) * g`, the next m."""
   return _scale(beta_1, m) + _scale(1.0 - beta_1, g)
 
 
 def next_second_moment(v: tf.Tensor, g: tf.Tensor, beta_2: Any) -> tf.Tensor:
-  """Returns v <- beta_2 v + (1 - beta_2) g^2."""
+  """Returns `beta_2 * v + (1 - beta_2) * g**2`, the next v."""
   return _scale(beta_2, v) + _scale(1.0 - beta_2, tf.math.square(g))
 
 
 def displacement(
   m: tf.Tensor, v_hat: tf.Tensor, learning_rate: Any
 ) -> tf.Tensor:
-  """Returns alpha m / sqrt(v_hat), which a step subtracts from x."""
+  """Returns `learning_rate * m / sqrt(v_hat)`, which a step subtracts."""
   return _scale(learning_rate, m / tf.math.sqrt(v_hat))
 
 
@@ -215,6 +218,26 @@ def build_amsgrad(
 
   Returns:
     A `tff.learning.optimizers.Optimizer`.
+
+  Raises:
+    TypeError: If an argument is not a number.
+    ValueError: If an argument is out of its range.
+
+  Examples:
+    Two steps by hand. In the second v falls, and `v_hat` does not:
+
+    >>> import tensorflow as tf
+    >>> from tff_local_ams import optimizers
+    >>> amsgrad = optimizers.build_amsgrad(
+    ...   0.1, beta_1=0.5, beta_2=0.75, epsilon=1.0
+    ... )
+    >>> state, x = amsgrad.initialize(tf.TensorSpec([])), tf.constant(1.0)
+    >>> for gradient in (4.0, 0.0):
+    ...   state, x = amsgrad.next(state, x, tf.constant(gradient))
+    ...   m, v, v_hat = map(float, optimizers.get_moments(state))
+    ...   print(m, v, v_hat, round(float(x), 4))
+    2.0 4.0 4.0 0.9
+    1.0 3.0 4.0 0.85
   """
   return _AMSGrad(learning_rate, beta_1, beta_2, epsilon)
 
@@ -235,16 +258,36 @@ def build_shared_amsgrad(
   `learning_rate / sqrt(epsilon)`.
 
   Args:
-    learning_rate: A nonnegative number.
-    beta_1: A number in [0, 1), the decay of the first moment.
-    beta_2: A number in [0, 1], the decay of the second moment.
-    epsilon: A positive number, the start of `v_hat`.
+    learning_rate: As in `build_amsgrad`, and so the next three.
+    beta_1: The decay of the first moment.
+    beta_2: The decay of the second moment.
+    epsilon: The start of `v_hat`.
     own_maximum: Whether to follow the running maximum of this client's own
       second moment beside the shared denominator, as
       `tff_local_ams.Denominator.MEAN_OF_MAXIMA` needs.
 
   Returns:
     A `tff.learning.optimizers.Optimizer`.
+
+  Examples:
+    A step that divides by `sqrt(1)`, though v is 4 after it, and another one
+    when the server has made that the shared `v_hat`:
+
+    >>> import tensorflow as tf
+    >>> from tff_local_ams import optimizers
+    >>> shared = optimizers.build_shared_amsgrad(
+    ...   0.1, beta_1=0.5, beta_2=0.75, epsilon=1.0
+    ... )
+    >>> state = shared.initialize(tf.TensorSpec([]))
+    >>> state, x = shared.next(state, tf.constant(1.0), tf.constant(4.0))
+    >>> print(round(float(x), 4))
+    0.8
+    >>> m, v, v_hat = optimizers.get_moments(state)
+    >>> moments = optimizers.Moments(m, v, tf.maximum(v_hat, v))
+    >>> state = optimizers.set_moments(state, moments)
+    >>> state, x = shared.next(state, x, tf.constant(0.0))
+    >>> print(round(float(x), 4))
+    0.75
   """
   kind = _SharedAMSGradWithOwnMaximum if own_maximum else _SharedAMSGrad
   return kind(learning_rate, beta_1, beta_2, epsilon)

@@ -47,7 +47,7 @@ class SiloProcessOutput(NamedTuple):
 class SiloProcess(tff.templates.IterativeProcess):
   """An iterative process over silos that keep their own moments.
 
-  ```
+  ```python
   state = process.initialize()
   silo_states = process.initialize_silos(num_silos)
   for _ in range(num_rounds):
@@ -60,6 +60,16 @@ class SiloProcess(tff.templates.IterativeProcess):
 
   If `metrics['aggregator']['update_rejected']` is 1, the state has stayed as it
   was; go on from the old silo states too.
+
+  Attributes:
+    get_model_weights: A `tff.Computation` from a state to its
+      `tff.learning.models.ModelWeights`.
+    set_model_weights: A `tff.Computation` from a state and weights to the state
+      with these weights.
+    get_hparams: A `tff.Computation` from a state to its hyperparameters, as in
+      `build_local_amsgrad`.
+    set_hparams: A `tff.Computation` from a state and hyperparameters to the
+      state with these.
   """
 
   def __init__(
@@ -80,7 +90,11 @@ class SiloProcess(tff.templates.IterativeProcess):
     self.set_hparams = set_hparams_fn
 
   def initialize_silos(self, num_silos: int) -> list[SiloState]:
-    """Returns the initial states of `num_silos` silos."""
+    """Returns the initial states of silos, numbered from 0.
+
+    Args:
+      num_silos: How many, at least one.
+    """
     _checks.check_count('num_silos', num_silos, at_least=1)
     moments = self._initial_moments()
     return [SiloState(np.int32(i), moments) for i in range(num_silos)]

@@ -25,6 +25,14 @@ class Denominator(enum.Enum):
     MEAN_OF_MAXIMA: The alternative that section 4.2 names. Each client keeps
       the running maximum of its own second moment, and steps divide by the
       mean of those maxima at the last synchronisation.
+
+  Examples:
+    The two for v of two clients (columns) at two synchronisations (rows):
+
+    >>> import numpy as np
+    >>> v = np.array([[4.0, 0.0], [0.0, 4.0]])
+    >>> print(np.max(np.mean(v, axis=1)), np.mean(np.max(v, axis=0)))
+    2.0 4.0
   """
 
   MAX_OF_MEANS = 'max_of_means'

@@ -5,7 +5,7 @@ all client data anew in each round, and does not survive the loss of a machine.
 Two others run every process that compiles to TFF's `MapReduceForm`, of this
 package, of `tff.learning` or your own, and hand the rest to TFF's own:
 
-```
+```python
 tff_local_ams.runtime.set_device_context()  # this process and its GPUs
 tff_local_ams.runtime.set_ray_context()     # a Ray cluster
 
@@ -67,6 +67,25 @@ def device_context(
   Args:
     devices: See `create_device_context`, as for the other argument.
     clients_in_parallel: How many clients train at a time on each device.
+
+  Examples:
+    TFF's own algorithms run there too:
+
+    >>> import data
+    >>> import tensorflow_federated as tff
+    >>> import tff_local_ams
+    >>> task = data.load_task('counterexample')
+    >>> process = tff.learning.algorithms.build_unweighted_fed_avg(
+    ...   task.functional_model(),
+    ...   tff.learning.optimizers.build_sgdm(0.3),
+    ...   tff.learning.optimizers.build_sgdm(1.0),
+    ... )
+    >>> node = task.train.create_tf_dataset_for_client('node_1').batch(1)
+    >>> with tff_local_ams.runtime.device_context('CPU'):
+    ...   state = process.initialize()
+    ...   state, metrics = process.next(state, [node])
+    >>> print(metrics['client_work']['train']['position'])
+    5.0
   """
   context = create_device_context(devices, clients_in_parallel)
   with tff.framework.get_context_stack().install(context):

@@ -245,8 +245,12 @@ def create_device_context(
       `None`, two on a GPU, and as many as there are cores, from 2 to 16, on a
       CPU: while one computes, the data of the next is read.
 
+  Returns:
+    A `tff.framework.SyncContext`.
+
   Raises:
-    ValueError: If TensorFlow does not see such a device.
+    TypeError: If `clients_in_parallel` is not an integer.
+    ValueError: If it is not positive, or TensorFlow does not see such a device.
   """
   workers = device.DeviceWorkers(devices, clients_in_parallel)
   return CompiledContext(lambda compiled: _DeviceRunner(compiled, workers))

@@ -174,9 +174,14 @@ def create_ray_context(
     gpus_per_worker: How many GPUs a worker has; a fraction if workers share
       them. If 0, workers use the CPU.
 
+  Returns:
+    A `tff.framework.SyncContext`. Its `close()` ends the workers, and Ray if it
+    was started for them.
+
   Raises:
     ImportError: If Ray is not installed.
     ConnectionError: If no cluster answers at the address.
+    TypeError: If an argument is not a number where it should be.
     ValueError: If an argument is out of range.
   """
   for name, count in {
