@@ -3,7 +3,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 RUN := .venv/bin/python
 
-.PHONY: help demo test test-slow lint format environment gpu requirements clean
+.PHONY: help demo notebook test test-slow lint format docs wheel environment gpu \
+  requirements clean
 
 help: ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /:/' \
@@ -11,6 +12,9 @@ help: ## Show this list.
 
 demo: environment ## Run the main job: train on handwritten digits.
 	@$(RUN) -m programs.train --flagfile=programs/configs/demo.flags
+
+notebook: environment ## Open the tutorials in JupyterLab.
+	@$(RUN) -m jupyterlab --notebook-dir=programs/tutorials
 
 test: environment lint ## Run the linters and the tests.
 	@$(RUN) -m pytest -m "not slow" -n 3 \
@@ -28,6 +32,13 @@ format: environment ## Format the code.
 	@$(RUN) -m ruff check --fix --quiet .
 	@$(RUN) -m ruff format .
 
+docs: environment ## Make the site with the API reference.
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
+	@echo 'Open site/index.html.'
+
+wheel: environment ## Build the package into dist/.
+	@$(RUN) -m pip wheel -q --no-deps --no-build-isolation --wheel-dir dist .
+
 environment: ## Make or repair .venv.
 	@command -v "$(PYTHON)" > /dev/null || { echo "Python 3.11 is needed, but \
 	there is no '$(PYTHON)': name one with 'make demo PYTHON=/path/to/python3.11'." \
@@ -44,4 +55,4 @@ requirements: environment ## Resolve requirements.txt anew.
 	  --output-file requirements.txt
 
 clean: ## Remove .venv and what the tools have cached.
-	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache build dist site *.egg-info

@@ -4,7 +4,8 @@
 it needs no other package. Versions come from `requirements.txt`, already
 resolved: pip by itself cannot resolve what TFF 0.87 asks for.
 
-  python3.11 programs/environment.py [--gpu]
+  python3.11 programs/environment.py
+  python3.11 programs/environment.py --gpu
 """
 
 import argparse
@@ -28,9 +29,12 @@ _STAMP = _VENV / 'complete'
 
 def main():
   """Leaves a complete `.venv` behind, or one sentence that says why not."""
-  parser = argparse.ArgumentParser(description='Makes or repairs .venv.')
+  parser = argparse.ArgumentParser(
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+  )
   parser.add_argument(
-    '--gpu', action='store_true', help='also install the CUDA libraries'
+    '--gpu', action='store_true', help='Install the CUDA libraries, too.'
   )
   arguments = parser.parse_args()
   _check_machine()
@@ -109,7 +113,16 @@ def _install():
       '`apt install python3.11-venv`.\n' + (made.stdout + made.stderr).strip()
     )
   _pip_install(_requirements(), 'packages into .venv, once (about 3 GB)')
-  _pip('install', '--no-deps', '--no-build-isolation', '--editable', _ROOT)
+  _pip(
+    'install',
+    '--no-deps',
+    '--no-build-isolation',
+    # So that `data` and `programs` are found from everywhere too, such as from
+    # a notebook's folder.
+    '--config-settings=editable_mode=compat',
+    '--editable',
+    _ROOT,
+  )
   _STAMP.write_text(_fingerprint())
 
 

@@ -5,6 +5,12 @@ import json
 import os
 import signal
 
+import pytest
+
+from programs import experiments
+from programs import training
+from tff_local_ams import runtime
+
 _FLAGS = (
   '--dataset=gaussian_mixture',
   '--local_steps=2',
@@ -16,7 +22,7 @@ _FLAGS = (
 _SUICIDE = """
 import os, signal, sys
 import tensorflow as tf
-from programs import command_line, records, train, trainers
+from programs import command_line, records, train
 def die(*arguments, **keywords):
   os.kill(os.getpid(), signal.SIGKILL)
 def die_at(module, name, is_time):
@@ -27,9 +33,7 @@ def die_at(module, name, is_time):
     return original(*arguments, **keywords)
   setattr(module, name, patched)
 moment = sys.argv.pop(1)
-if moment == 'round':
-  die_at(trainers.Trainer, 'run_round', lambda self, state, number: number == 2)
-elif moment == 'between':
+if moment == 'between':
   die_at(records.Records, 'add_state', lambda self, number, state: number == 3)
 elif moment == 'checkpoint':
   def save_half(module, path, **keywords):
@@ -64,12 +68,12 @@ def _rows(folder):
   return rows
 
 
-def test_killed_three_times_equals_uninterrupted(tmp_path, run_program):
+def test_killed_twice_equals_uninterrupted(tmp_path, run_program):
   flags = (*_FLAGS, '--rounds=5')
   whole, broken = tmp_path / 'whole', tmp_path / 'broken'
   done = run_program('-m', 'programs.train', *flags, f'--output_dir={whole}')
   assert (done.returncode, done.stderr) == (0, '')
-  for moment, newest in (('round', 1), ('between', 2), ('checkpoint', 3)):
+  for moment, newest in (('between', 2), ('checkpoint', 3)):
     done = run_program('-c', _SUICIDE, moment, *flags, f'--output_dir={broken}')
     assert done.returncode == -signal.SIGKILL
     saved = [p.name for p in (broken / 'checkpoints').glob('round_?')]
@@ -82,6 +86,27 @@ def test_killed_three_times_equals_uninterrupted(tmp_path, run_program):
   assert _rows(broken) == _rows(whole)
   assert [row['round'] for row in _rows(whole)] == list('12345')
   assert not list(broken.glob('**/*_temp*'))
+  _assert_other_settings_are_refused(whole, run_program)
+
+
+def _assert_other_settings_are_refused(folder, run_program):
+  before = (folder / 'config.json').read_text()
+  config = json.loads(before)
+  assert config['experiment']['schedule']['clients_per_round'] == 5
+  assert config['versions']['tensorflow-federated'] == '0.87.0'
+  done = run_program(
+    *('-m', 'programs.train', *_FLAGS, f'--output_dir={folder}'),
+    *('--rounds=1', '--learning_rate=0.5', '--algorithm=local_sgd'),
+  )
+  assert done.returncode == 1
+  assert len(done.stderr.splitlines()) == 1
+  for difference in (
+    'rounds (there 5, now 1)',
+    'learning_rate (there 0.003, now 0.5)',
+    'algorithm (there local_amsgrad, now local_sgd)',
+  ):
+    assert difference in done.stderr
+  assert (folder / 'config.json').read_text() == before
 
 
 def test_interrupted_says_how_to_go_on(tmp_path, start_program, run_program):
@@ -106,45 +131,34 @@ def test_interrupted_says_how_to_go_on(tmp_path, start_program, run_program):
   assert len(_rows(tmp_path)) == 15
 
 
-def test_goes_on_from_the_checkpoint_before_a_corrupt_one(
-  tmp_path, run_program
-):
-  flags = (*_FLAGS, '--algorithm=silo_local_amsgrad')
-  command = ('-m', 'programs.train', *flags, f'--output_dir={tmp_path}')
-  assert run_program(*command, '--rounds=3').returncode == 0
-  expected = _state(tmp_path, 3)
-  variables = tmp_path / 'checkpoints/round_3/variables'
-  os.truncate(variables / 'variables.data-00000-of-00001', 100)
-  # More rounds than before are no other settings.
-  done = run_program(*command, '--rounds=4')
-  assert (done.returncode, done.stderr) == (0, '')
-  assert 'round_3 cannot be read' in done.stdout
-  assert '2 of 4 rounds are done already' in done.stdout
+def test_goes_on_from_the_checkpoint_before_a_corrupt_one(tmp_path, capsys):
+  """With silos, whose states are tensors on a device and arrays in files."""
+
+  def train(rounds):
+    training.train(
+      experiments.make_experiment(
+        'gaussian_mixture',
+        'silo_local_amsgrad',
+        experiments.Schedule(rounds=rounds, local_steps=2, batch_size=8),
+        {'train_examples': 20, 'test_examples': 20},
+      ),
+      tmp_path,
+      lambda round_number, metrics: None,
+    )
+
+  with runtime.device_context():
+    train(3)
+    expected = _state(tmp_path, 3)
+    variables = tmp_path / 'checkpoints/round_3/variables'
+    os.truncate(variables / 'variables.data-00000-of-00001', 100)
+    # More rounds than before are no other settings.
+    train(4)
+  assert 'round_3 cannot be read' in capsys.readouterr().out
   assert _state(tmp_path, 3) == expected
   assert [row['round'] for row in _rows(tmp_path)] == list('1234')
 
 
-def test_other_settings_are_refused(tmp_path, run_program):
-  command = ('-m', 'programs.train', *_FLAGS, f'--output_dir={tmp_path}')
-  assert run_program(*command, '--rounds=2').returncode == 0
-  before = (tmp_path / 'config.json').read_text()
-  config = json.loads(before)
-  assert config['experiment']['schedule']['clients_per_round'] == 5
-  assert config['versions']['tensorflow-federated'] == '0.87.0'
-  done = run_program(
-    *command, '--rounds=1', '--learning_rate=0.5', '--algorithm=local_sgd'
-  )
-  assert done.returncode == 1
-  assert len(done.stderr.splitlines()) == 1
-  for difference in (
-    'rounds (there 2, now 1)',
-    'learning_rate (there 0.003, now 0.5)',
-    'algorithm (there local_amsgrad, now local_sgd)',
-  ):
-    assert difference in done.stderr
-  assert (tmp_path / 'config.json').read_text() == before
-
-
+@pytest.mark.slow
 def test_full_disk_is_one_sentence(tmp_path, run_program):
   done = run_program(
     *('-c', _SMALL_FILES, 'programs.train', *_FLAGS, '--rounds=2'),

@@ -4,6 +4,7 @@ A process is built once per algorithm, problem and dtype; nodes, local steps and
 hyperparameters vary from run to run.
 """
 
+import contextlib
 import functools
 
 import numpy as np
@@ -123,6 +124,15 @@ def _run(process, rounds, dtype, hparams):
   return xs, v_hats
 
 
+@pytest.fixture
+def _each_on_a_runtime(dtype):
+  """Runs float32 on the device runtime, float64 on TFF's own."""
+  with contextlib.ExitStack() as stack:
+    if dtype is np.float32:
+      stack.enter_context(tff_local_ams.runtime.device_context())
+    yield
+
+
 def _largest_errors(build_fn, reference_fn, problem, dtype):
   """Returns the largest relative error of the weights and of v-hat."""
   model = problems.functional_model(problem, dtype)
@@ -156,6 +166,7 @@ _CASES = [
 ]
 
 
+@pytest.mark.usefixtures('_each_on_a_runtime')
 @pytest.mark.parametrize('dtype', [np.float32, np.float64])
 @pytest.mark.parametrize(
   ('name', 'problem'), _CASES, ids=[f'{n}, {p.name}' for n, p in _CASES]
@@ -171,6 +182,7 @@ def test_agrees_with_reference(name, problem, dtype, report_figure):
   assert v_hat_error < _TOLERANCES[dtype]
 
 
+@pytest.mark.usefixtures('_each_on_a_runtime')
 @pytest.mark.parametrize('dtype', [np.float32, np.float64])
 def test_local_sgd_agrees_with_reference(dtype, report_figure):
   problem = problems.LOGISTIC

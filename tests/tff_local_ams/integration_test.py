@@ -173,7 +173,9 @@ def test_custom_metrics_aggregator():
 
 
 @pytest.mark.parametrize('build_fn', _BUILDERS)
-@pytest.mark.parametrize('model', ['functional', 'keras'])
+@pytest.mark.parametrize(
+  'model', ['functional', pytest.param('keras', marks=pytest.mark.slow)]
+)
 def test_map_reduce_form_round_trip(build_fn, model, test_context):
   model_fn = _model() if model == 'functional' else problems.keras_model_fn()
   process = build_fn(model_fn, 0.01)
@@ -213,12 +215,21 @@ _FACTORIES = {
     tff.aggregators.zeroing_factory(1e3, tff.aggregators.MeanFactory()),
     1e-6,
   ),
-  'robust': (tff.learning.robust_aggregator(zeroing=False), 0.2),
+  'robust': (tff.learning.robust_aggregator(), 0.2),
   'compression': (tff.learning.compression_aggregator(zeroing=False), 0.2),
 }
 
 
-@pytest.mark.parametrize('name', _FACTORIES)
+@pytest.mark.parametrize(
+  'name',
+  [
+    # Both of these are in the robust one.
+    pytest.param(
+      name, marks=pytest.mark.slow if name in ('clipping', 'zeroing') else ()
+    )
+    for name in _FACTORIES
+  ],
+)
 def test_aggregators_can_be_injected(name):
   factory, tolerance = _FACTORIES[name]
   process = tff_local_ams.build_local_amsgrad(
@@ -257,7 +268,7 @@ def test_differentially_private_mean_of_the_deltas():
 
 def test_every_sum_can_be_a_secure_one(test_context):
   process = tff_local_ams.build_local_amsgrad(
-    problems.keras_model_fn(),
+    _model(),
     0.01,
     model_aggregator=tff.learning.secure_aggregator(zeroing=False),
     moments_aggregator=tff.learning.secure_aggregator(zeroing=False),

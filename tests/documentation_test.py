@@ -1,0 +1,80 @@
+"""What the documentation says of the code: it runs, and the files exist."""
+
+import pathlib
+import re
+
+import pytest
+
+_ROOT = pathlib.Path(__file__).parent.parent
+_PAGES = [
+  _ROOT / name for name in ('README.md', 'CONTRIBUTING.md', 'data/README.md')
+] + sorted((_ROOT / 'docs').glob('*.md'))
+
+
+def _python_blocks(name):
+  text = (_ROOT / name).read_text()
+  return re.findall(r'```python\n(.*?)```', text, re.DOTALL)
+
+
+def test_readme_example_runs(capsys):
+  (example,) = _python_blocks('README.md')
+  assert len([line for line in example.splitlines() if line]) == 15
+  assert 'range(20)' in example
+  exec(example.replace('range(20)', 'range(1)'), {})
+  assert re.match(r'0 [0-9.]+\n', capsys.readouterr().out)
+
+
+def test_silo_example_runs():
+  (example,) = _python_blocks('docs/choosing.md')
+  names = {}
+  exec(example, names)
+  participation = names['metrics']['client_work']['participation']
+  assert participation.participating == 5
+  assert names['round_num'] == 2
+
+
+@pytest.mark.parametrize('page', _PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+  links = re.findall(r'\]\((?!https?:)([^)]+)\)', page.read_text())
+  for link in links:
+    path, _, anchor = link.partition('#')
+    target = (page.parent / path).resolve() if path else page
+    assert target.exists(), link
+    if anchor:
+      assert anchor in _anchors(target), link
+
+
+def _anchors(page):
+  """Returns the names that repository hosts and MkDocs give to headings."""
+  headings = re.findall(r'^#+ (.*)$', page.read_text(), re.MULTILINE)
+  return {
+    re.sub(r'[^\w -]', '', heading.lower()).replace(' ', '-')
+    for heading in headings
+  }
+
+
+def test_map_of_the_code_is_complete():
+  text = (_ROOT / 'CONTRIBUTING.md').read_text()
+  sections = re.split(r'^\*\*`([\w/]+)/`\*\*', text, flags=re.MULTILINE)[1:]
+  maps = dict(zip(sections[::2], sections[1::2], strict=True))
+  assert list(maps) == [
+    *('tff_local_ams', 'tff_local_ams/runtime', 'data', 'programs')
+  ]
+  for folder, section in maps.items():
+    tables = '\n'.join(re.findall(r'^\|.*$', section, re.MULTILINE))
+    named = set(re.findall(r'`(\w+\.py)`', tables))
+    there = {path.name for path in (_ROOT / folder).glob('*.py')}
+    assert named == there - {'__init__.py', '__main__.py'}, folder
+
+
+def test_make_targets_that_are_named_exist():
+  makefile = (_ROOT / 'Makefile').read_text()
+  targets = set(re.findall(r'^([a-z-]+):', makefile, re.MULTILINE))
+  for page in _PAGES:
+    named = re.findall(r'\bmake ([a-z-]+)', ' '.join(_code(page.read_text())))
+    assert set(named) <= targets, page
+
+
+def _code(text):
+  blocks = re.findall(r'```sh\n(.*?)```', text, re.DOTALL)
+  return blocks + re.findall(r'`([^`\n]+)`', text)
