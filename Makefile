@@ -14,7 +14,8 @@ demo: environment ## Run the main job: train on handwritten digits.
 	@$(RUN) -m programs.train --flagfile=programs/configs/demo.flags
 
 notebook: environment ## Open the tutorials in JupyterLab.
-	@$(RUN) -m jupyterlab --notebook-dir=programs/tutorials
+	@$(RUN) -m jupyterlab --ServerApp.root_dir=programs/tutorials \
+	  --LabApp.news_url=None $(if $(filter 0,$(shell id -u)),--allow-root)
 
 test: environment lint ## Run the linters and the tests.
 	@$(RUN) -m pytest -m "not slow" -n 3 \

@@ -156,7 +156,7 @@ class _VariableLocalModel(LocalModel):
       return self._model.report_local_unfinalized_metrics()
 
 
-def _unwrapped(forward_pass: Callable[..., Any]) -> Callable[..., Any]:
+def _unwrapped(forward_pass: Any) -> Callable[..., Any]:
   """Returns what makes a `tf.function`'s graph a part of the caller's.
 
   Of a function within a function XLA takes all inputs for constants if one of
