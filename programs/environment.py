@@ -135,7 +135,8 @@ def _gpu_requirements():
 
 def _pip_install(requirements, what):
   print(f'Installing {len(requirements)} {what} ...', flush=True)
-  _pip('install', '--no-deps', *requirements)
+  # Python compiles what is imported, which is a part of it.
+  _pip('install', '--no-deps', '--no-compile', *requirements)
 
 
 def _pip(*arguments):

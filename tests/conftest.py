@@ -22,6 +22,12 @@ def interruptible():
   signal.signal(signal.SIGINT, before)
 
 
+def pytest_collection_modifyitems(items):
+  # Tests that pytest-xdist keeps on one worker come first, so that the other
+  # workers do not wait for that one at the end.
+  items.sort(key=lambda item: item.get_closest_marker('xdist_group') is None)
+
+
 def pytest_terminal_summary(terminalreporter):
   # Reports, unlike what fixtures store, come back from pytest-xdist's workers.
   lines = [

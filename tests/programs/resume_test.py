@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from programs import command_line
 from programs import experiments
 from programs import training
 from tff_local_ams import runtime
@@ -86,26 +87,29 @@ def test_killed_twice_equals_uninterrupted(tmp_path, run_program):
   assert _rows(broken) == _rows(whole)
   assert [row['round'] for row in _rows(whole)] == list('12345')
   assert not list(broken.glob('**/*_temp*'))
-  _assert_other_settings_are_refused(whole, run_program)
+  _assert_other_settings_are_refused(whole)
 
 
-def _assert_other_settings_are_refused(folder, run_program):
+def _assert_other_settings_are_refused(folder):
   before = (folder / 'config.json').read_text()
   config = json.loads(before)
   assert config['experiment']['schedule']['clients_per_round'] == 5
   assert config['versions']['tensorflow-federated'] == '0.87.0'
-  done = run_program(
-    *('-m', 'programs.train', *_FLAGS, f'--output_dir={folder}'),
-    *('--rounds=1', '--learning_rate=0.5', '--algorithm=local_sgd'),
+  experiment = experiments.make_experiment(
+    'gaussian_mixture',
+    'local_sgd',
+    experiments.Schedule(rounds=1, local_steps=2, batch_size=8, eval_every=2),
+    {},
+    {'learning_rate': 0.5},
   )
-  assert done.returncode == 1
-  assert len(done.stderr.splitlines()) == 1
+  with pytest.raises(command_line.ProgramError) as raised:
+    training.train(experiment, folder, lambda round_number, metrics: None)
   for difference in (
     'rounds (there 5, now 1)',
     'learning_rate (there 0.003, now 0.5)',
     'algorithm (there local_amsgrad, now local_sgd)',
   ):
-    assert difference in done.stderr
+    assert difference in str(raised.value)
   assert (folder / 'config.json').read_text() == before
 
 

@@ -13,8 +13,14 @@ from programs import training
 
 _FLAGS = ('--dataset=gaussian_mixture', '--local_steps=2', '--batch_size=8')
 
-# Algorithms that differ from another in a word.
-_SIMILAR = ('local_amsgrad_delayed', 'fedyogi', 'fedadagrad')
+# Algorithms that differ from another in a word, or that other tests train.
+_SIMILAR = (
+  'local_amsgrad',
+  'local_amsgrad_delayed',
+  'silo_local_amsgrad',
+  'fedyogi',
+  'fedadagrad',
+)
 
 
 def _experiment(algorithm='local_amsgrad', options=None, **schedule):

@@ -266,6 +266,7 @@ def test_differentially_private_mean_of_the_deltas():
   )
 
 
+@pytest.mark.slow
 def test_every_sum_can_be_a_secure_one(test_context):
   process = tff_local_ams.build_local_amsgrad(
     _model(),

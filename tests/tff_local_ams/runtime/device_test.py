@@ -29,7 +29,7 @@ _SLOW = {
   ('keras', name)
   for name in processes.LEARNING
   if name not in ('local_amsgrad', 'FedAvg', 'Mime-lite')
-}
+} | {('functional', name) for name in ('local_amsgrad delayed', 'FedProx')}
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,7 @@ def test_learning_process_as_on_device(two_workers, process):
   processes.assert_same(actual, expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_silo_process_as_on_device(two_workers):
   process = tff_local_ams.build_silo_naive_amsgrad(
     processes.MODELS['keras'](), 0.01
@@ -278,6 +279,7 @@ def _run_python(code, **kwargs):
   )
 
 
+@pytest.mark.slow
 def test_unreachable_address_is_one_sentence():
   code = """
 import socket, time, tff_local_ams
