@@ -3,9 +3,14 @@
 # First of all, so that TensorFlow is quiet and TFF's workers die with pytest.
 import tff_local_ams  # noqa: F401, I001
 
+import os
 import signal
 
 import pytest
+
+# Ray gives way to other processes, for so long beside other tests that it runs
+# into its own time limits.
+os.environ['RAY_worker_niceness'] = '0'
 
 
 @pytest.fixture
@@ -20,12 +25,6 @@ def interruptible():
   before = signal.signal(signal.SIGINT, signal.default_int_handler)
   yield
   signal.signal(signal.SIGINT, before)
-
-
-def pytest_collection_modifyitems(items):
-  # Tests that pytest-xdist keeps on one worker come first, so that the other
-  # workers do not wait for that one at the end.
-  items.sort(key=lambda item: item.get_closest_marker('xdist_group') is None)
 
 
 def pytest_terminal_summary(terminalreporter):
