@@ -203,6 +203,7 @@ def test_deadline(one_worker, process, capfd):
 
 
 @pytest.mark.usefixtures('interruptible')
+@pytest.mark.slow
 def test_ctrl_c_in_a_round_leaves_a_usable_context(two_workers, process):
   expected = _run(two_workers, process, _data(3))
   threading.Timer(1.5, _thread.interrupt_main).start()
