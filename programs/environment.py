@@ -135,8 +135,10 @@ def _gpu_requirements():
 
 def _pip_install(requirements, what):
   print(f'Installing {len(requirements)} {what} ...', flush=True)
-  # Python compiles what is imported, which is a part of it.
   _pip('install', '--no-deps', '--no-compile', *requirements)
+  # With all cores, unlike pip. Some files are not meant for this Python.
+  packages = next((_VENV / 'lib').glob('python3.*/site-packages'))
+  subprocess.run([_PYTHON, '-m', 'compileall', '-qq', '-j', '0', packages])
 
 
 def _pip(*arguments):
