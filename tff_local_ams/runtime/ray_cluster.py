@@ -14,6 +14,7 @@ import shutil
 import signal
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from typing import Any
 
 from tff_local_ams.runtime import ray_address
 
+_SECONDS_TO_START = 120
 _SECONDS_TO_RECONNECT = 5
 _LOOPBACK = '127.0.0.1'
 
@@ -105,17 +107,29 @@ def _start(ray: Any, num_cpus: int) -> None:
   # cluster on this machine finds this one.
   directory = tempfile.mkdtemp(prefix='ray-')
   _directories.append(directory)
-  with _loopback_only(ray), _importable_here(), _mortal(), _quiet():
-    ray.init(
-      'local',
-      num_cpus=num_cpus,
-      include_dashboard=False,
-      log_to_driver=False,
-      logging_level=logging.ERROR,
-      _node_ip_address=_LOOPBACK,
-      _temp_dir=directory,
-      _system_config={'enable_metrics_collection': False},
-    )
+  with (
+    _loopback_only(ray),
+    _importable_here(),
+    _mortal(),
+    _patient(ray),
+    _quiet(),
+  ):
+    try:
+      ray.init(
+        'local',
+        num_cpus=num_cpus,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        _node_ip_address=_LOOPBACK,
+        _temp_dir=directory,
+        _system_config={'enable_metrics_collection': False},
+      )
+    except Exception as error:
+      reason = str(error).strip().splitlines()[0]
+      raise ConnectionError(
+        f'Ray could not be started on this machine: {reason}'
+      ) from error
     found = ray.util.get_node_ip_address()
   if found != _LOOPBACK:
     ray.shutdown()
@@ -174,6 +188,31 @@ def _mortal() -> contextlib.AbstractContextManager[None]:
   return _environment(
     'RAY_gcs_rpc_server_reconnect_timeout_s', str(_SECONDS_TO_RECONNECT)
   )
+
+
+@contextlib.contextmanager
+def _patient(ray: Any) -> Iterator[None]:
+  """Gives Ray time to start on a busy machine, where 30 s can be too few."""
+  services = ray._private.services
+  get_node = services.get_node
+  end = time.monotonic() + _SECONDS_TO_START
+
+  def get_node_when_up(*arguments: Any, **keywords: Any) -> Any:
+    while True:
+      try:
+        return get_node(*arguments, **keywords)
+      except RuntimeError:
+        if time.monotonic() > end:
+          raise
+        time.sleep(0.1)
+
+  services.get_node = get_node_when_up
+  try:
+    milliseconds = str(1000 * _SECONDS_TO_START)
+    with _environment('RAY_agent_register_timeout_ms', milliseconds):
+      yield
+  finally:
+    services.get_node = get_node
 
 
 @contextlib.contextmanager
