@@ -12,6 +12,7 @@ never runs ahead of its records.
 import collections
 import concurrent.futures
 import pathlib
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -56,6 +57,8 @@ class RoundRecorder:
     self.program_state: Any = None
     self.bytes_moved = 0
     self._saved = 0
+    # An interrupted program saves while its event loop may still be at work.
+    self._lock = threading.RLock()
     # The records have an event loop, which wants a thread of its own.
     self._writer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
 
@@ -81,22 +84,24 @@ class RoundRecorder:
     if len(parts) < 2:
       self._incomplete[round_number] = parts
       return
-    self._in_thread(self._records.add_metrics, round_number, parts['metrics'])
-    self.round_number = round_number
-    self.program_state = parts['state']
-    self.bytes_moved = parts['metrics']['bytes']['total']
-    is_last = round_number == self._last_round
-    if is_last or round_number % self._checkpoint_every == 0:
-      self.save_newest()
+    with self._lock:
+      self._in_thread(self._records.add_metrics, round_number, parts['metrics'])
+      self.round_number = round_number
+      self.program_state = parts['state']
+      self.bytes_moved = parts['metrics']['bytes']['total']
+      is_last = round_number == self._last_round
+      if is_last or round_number % self._checkpoint_every == 0:
+        self.save_newest()
     self._on_round(round_number, parts['metrics'])
 
   def save_newest(self) -> None:
     """Writes the state of the newest round, unless it is written."""
-    if self._saved < self.round_number:
-      self._saved = self.round_number
-      self._in_thread(
-        self._records.add_state, self.round_number, self.program_state
-      )
+    with self._lock:
+      if self._saved < self.round_number:
+        self._saved = self.round_number
+        self._in_thread(
+          self._records.add_state, self.round_number, self.program_state
+        )
 
   def versions(self) -> list[int]:
     """Returns the rounds whose states are there."""

@@ -19,9 +19,11 @@ it.
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
-import signal
+import threading
 import warnings
+from collections.abc import Callable
 from collections.abc import Coroutine
 from typing import Any
 
@@ -46,6 +48,10 @@ flag_definitions.define_config(
   experiments.OutputConfig, output_dir='results/train_program'
 )
 runtimes.define()
+
+# How long a program that is interrupted waits for what cannot be: a round in
+# TFF's own runtime.
+_SECONDS_TO_END = 2
 
 
 async def train(
@@ -119,15 +125,12 @@ def main() -> None:
     platform = local_platform.build_platform(
       context, experiment, task, process, records, recorder, folder
     )
-    tff.framework.set_default_context(platform.context)
     try:
-      _run(train(process, experiment.schedule, platform))
+      _run(train(process, experiment.schedule, platform), platform.context)
     except training.Diverged:
       recorder.save_newest()
       raise
     except KeyboardInterrupt:
-      # What Python says of TFF's coroutines that were cut short.
-      warnings.filterwarnings('ignore', message='coroutine .* never awaited')
       recorder.save_newest()
       if not recorder.round_number:
         raise
@@ -154,36 +157,68 @@ def _build_process(
   return process
 
 
-def _run(program: Coroutine[Any, Any, None]) -> None:
+def _run(program: Coroutine[Any, Any, None], context: Any) -> None:
   """Runs a program until it ends, or until one of its tasks fails.
+
+  Its event loop has a thread of its own. Ctrl-C goes to this one, at once, and
+  into no callback of the loop's: asyncio would lose the task that it was about
+  to wake, and wait for it forever.
+
+  Args:
+    program: The program.
+    context: The context of TFF's to run it in.
+  """
+  ended: concurrent.futures.Future[None] = concurrent.futures.Future()
+  cancel: list[Callable[[], Any]] = []
+
+  async def run() -> None:
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(program)
+    cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
+    await _until_failure(task)
+
+  def target() -> None:
+    tff.framework.set_default_context(context)
+    try:
+      ended.set_result(asyncio.run(run()))
+    except BaseException as error:
+      ended.set_exception(error)
+
+  thread = threading.Thread(target=target, name='program', daemon=True)
+  thread.start()
+  try:
+    ended.result()
+  except KeyboardInterrupt:
+    # What Python says of TFF's coroutines that are cut short.
+    warnings.filterwarnings('ignore', message='coroutine .* never awaited')
+    for function in cancel:
+      function()
+    thread.join(_SECONDS_TO_END)
+    raise
+
+
+async def _until_failure(task: asyncio.Task[None]) -> None:
+  """Waits for a program's end, or for the failure of a task that it started.
 
   TFF leaves tasks that fail, such as the one that saves a state, to the event
   loop's exception handler, and goes on without them.
   """
+  failures: list[Exception] = []
 
-  async def run() -> None:
-    task = asyncio.create_task(program)
-    failures: list[Exception] = []
+  def stop(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    del loop  # Unused.
+    if isinstance(failure := context.get('exception'), Exception):
+      failures.append(failure)
+      task.cancel()
 
-    def stop(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-      del loop  # Unused.
-      if isinstance(failure := context.get('exception'), Exception):
-        failures.append(failure)
-        task.cancel()
-
-    asyncio.get_running_loop().set_exception_handler(stop)
-    try:
-      await task
-    except asyncio.CancelledError:
-      if not failures:
-        raise
-    if failures:
-      raise failures[0]
-
-  # With Python's own function in its place, asyncio would set another, which
-  # lets Ctrl-C wait for the end of the round.
-  signal.signal(signal.SIGINT, lambda *args: signal.default_int_handler(*args))
-  asyncio.run(run())
+  asyncio.get_running_loop().set_exception_handler(stop)
+  try:
+    await task
+  except asyncio.CancelledError:
+    if not failures:
+      raise
+  if failures:
+    raise failures[0]
 
 
 if __name__ == '__main__':

@@ -19,10 +19,11 @@ _ROOT = pathlib.Path(__file__).parents[2]
 
 @pytest.fixture(name='start_program')
 def _start_program():
-  """Starts a program, given as arguments to Python."""
+  """Starts a program, given as arguments to Python, that ends with the test."""
+  processes = []
 
   def start(*arguments):
-    return subprocess.Popen(
+    process = subprocess.Popen(
       [sys.executable, '-c', _WITH_INTERRUPTS, *map(str, arguments)],
       stdout=subprocess.PIPE,
       stderr=subprocess.PIPE,
@@ -30,8 +31,13 @@ def _start_program():
       cwd=_ROOT,
       env=os.environ | {'PYTHONUNBUFFERED': '1'},
     )
+    processes.append(process)
+    return process
 
-  return start
+  yield start
+  for process in processes:
+    process.kill()
+    process.communicate()
 
 
 @pytest.fixture(name='run_program')

@@ -127,6 +127,8 @@ def asynchronous(
 ) -> tff.framework.AsyncContext:
   """Returns a context of this package for a federated program.
 
+  A task that is cancelled, such as by Ctrl-C, ends the rounds on their way.
+
   Args:
     context: What `create_device_context` or `create_ray_context` returned.
 

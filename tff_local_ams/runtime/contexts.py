@@ -47,13 +47,20 @@ class ClientRunner(abc.ABC):
 class CompiledContext(tff.framework.SyncContext):
   """Runs compiled rounds; what cannot be compiled goes to TFF's own runtime."""
 
-  def __init__(self, make_runner: Callable[[rounds.CompiledRound], Any]):
+  def __init__(
+    self,
+    make_runner: Callable[[rounds.CompiledRound], Any],
+    stop: Callable[[], None],
+  ):
     """Makes the context.
 
     Args:
       make_runner: Returns the `ClientRunner` of a compiled round.
+      stop: Lets the runners that are at work, in other threads, end soon, with
+        an error.
     """
     self._make_runner = make_runner
+    self.stop = stop
     # By identity: hashing a computation would serialize it at every call. The
     # computation is kept with its program, so that no other gets its id.
     self._programs: collections.OrderedDict = collections.OrderedDict()
@@ -104,7 +111,12 @@ class AsyncCompiledContext(tff.framework.AsyncContext):
     """Runs a computation, see `tff.framework.AsyncContext`."""
     if asyncio.iscoroutine(arg):
       arg = await arg
-    return await asyncio.to_thread(self._context.invoke, comp, arg)
+    try:
+      return await asyncio.to_thread(self._context.invoke, comp, arg)
+    except asyncio.CancelledError:
+      # Such as by Ctrl-C. The program would not end before its threads.
+      self._context.stop()
+      raise
 
 
 def _local_program(
@@ -253,7 +265,9 @@ def create_device_context(
     ValueError: If it is not positive, or TensorFlow does not see such a device.
   """
   workers = device.DeviceWorkers(devices, clients_in_parallel)
-  return CompiledContext(lambda compiled: _DeviceRunner(compiled, workers))
+  return CompiledContext(
+    lambda compiled: _DeviceRunner(compiled, workers), workers.stop
+  )
 
 
 def set_default(context: CompiledContext) -> None:

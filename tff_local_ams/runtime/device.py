@@ -87,10 +87,18 @@ class DeviceWorkers:
     self._pool = concurrent.futures.ThreadPoolExecutor(
       len(self._worker_devices), thread_name_prefix='tff-local-ams-client'
     )
+    self._running: set[_Stoppable] = set()
 
   def load(self, client_graphs: rounds.ClientGraphs) -> 'LoadedWork':
     """Imports the graphs of a round's clients."""
-    return LoadedWork(client_graphs, self._worker_devices, self._pool)
+    return LoadedWork(
+      client_graphs, self._worker_devices, self._pool, self._running
+    )
+
+  def stop(self) -> None:
+    """Lets the work that is being done in other threads end with an error."""
+    for stoppable in list(self._running):
+      stoppable.stop()
 
 
 class LoadedWork:
@@ -101,9 +109,11 @@ class LoadedWork:
     client_graphs: rounds.ClientGraphs,
     worker_devices: Sequence[str],
     pool: concurrent.futures.ThreadPoolExecutor,
+    running: 'set[_Stoppable]',
   ):
     self._worker_devices = worker_devices
     self._pool = pool
+    self._running = running
     self._work = _Work(client_graphs.work, worker_devices)
     self._zero = graphs.GraphFunction(client_graphs.zero)
     self._accumulate = graphs.GraphFunction(client_graphs.accumulate)
@@ -144,6 +154,7 @@ class LoadedWork:
 
     total = self._zero()
     all_kept = []
+    self._running.add(stoppable)
     try:
       for upload in self._in_order(work, clients):
         if kept is not None:
@@ -152,6 +163,8 @@ class LoadedWork:
     except BaseException:
       stoppable.stop()
       raise
+    finally:
+      self._running.remove(stoppable)
     return ClientResults(total, all_kept)
 
   def _in_order(

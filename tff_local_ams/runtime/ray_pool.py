@@ -4,6 +4,7 @@ Which actor does a task, and how often, is left to chance; the results come back
 under the tasks' numbers.
 """
 
+import concurrent.futures
 import sys
 import threading
 import time
@@ -70,6 +71,7 @@ class ActorPool:
     self._new = set(range(num_actors))
     self._failed_starts = 0
     self._lock = threading.Lock()
+    self._run: _Run | None = None
 
   def run(self, job: Job, deadline: float | None = None) -> None:
     """Does the tasks of a job.
@@ -86,13 +88,21 @@ class ActorPool:
     with self._lock:
       if not self._actors:
         raise RuntimeError('This Ray context is closed.')
-      run = _Run(self, job, deadline)
+      self._run = run = _Run(self, job, deadline)
       try:
         run.until_done()
       except BaseException:
         # Also for Ctrl-C: nobody waits for what they are doing.
         run.abandon()
         raise
+      finally:
+        self._run = None
+
+  def stop(self) -> None:
+    """Lets the job that is being done in another thread end with an error."""
+    run = self._run
+    if run is not None:
+      run.stop()
 
   def close(self) -> None:
     """Ends the actors."""
@@ -148,6 +158,7 @@ class _Run:
     # What each reference waited for is of: an actor's index, and the number of
     # the task, or `None` if the actor loads.
     self._calls: dict[Any, tuple[int, int | None]] = {}
+    self._is_stopped = False
 
   def until_done(self) -> None:
     """Does the tasks, or as many as the deadline allows."""
@@ -159,6 +170,8 @@ class _Run:
       if not ready:
         self.abandon()
         return
+      if self._is_stopped:
+        raise concurrent.futures.CancelledError
       for reference in ready:
         self._take(reference)
 
@@ -167,6 +180,12 @@ class _Run:
     for index, number in self._calls.values():
       if number is not None:
         self._pool.replace(index)
+
+  def stop(self) -> None:
+    """Lets `until_done`, in another thread, end with an error."""
+    self._is_stopped = True
+    for actor in self._pool.actors:
+      self._ray.kill(actor)  # Calls of it are ready then.
 
   def _give_tasks(self) -> None:
     while self._idle and self._waiting and not self._is_late():

@@ -49,7 +49,8 @@ class RayContext(contexts.CompiledContext):
     super().__init__(
       lambda compiled: _RayRunner(
         compiled, next(numbers), pool, clients_per_shard, round_deadline
-      )
+      ),
+      pool.stop,
     )
     self._pool = pool
     self._connection = connection

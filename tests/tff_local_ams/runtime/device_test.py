@@ -1,6 +1,7 @@
 """The device runtime: the results of TFF's own, and what that cannot do."""
 
 import _thread
+import asyncio
 import itertools
 import subprocess
 import sys
@@ -208,26 +209,30 @@ def test_wrong_data_is_named():
       process.next(process.initialize(), wrong)
 
 
-@pytest.mark.usefixtures('interruptible')
-def test_ctrl_c_in_a_round_leaves_a_usable_context():
-  process = _local_sgd()
-  data = problems.client_data(processes.NODES, 0)
-  started = threading.Event()
+def _slow_data(on_batch):
+  """Returns 200 clients, each of which takes 0.2 s a batch."""
 
   def slow(x):
-    started.set()
+    on_batch()
     time.sleep(0.2)
     return x
 
-  slow_data = [
+  return [
     dataset.map(
       lambda x, y: (
         tf.ensure_shape(tf.numpy_function(slow, [x], x.dtype), x.shape),
         y,
       )
     )
-    for dataset in data[:1] * 200
+    for dataset in problems.client_data(processes.NODES, 0)[:1] * 200
   ]
+
+
+@pytest.mark.usefixtures('interruptible')
+def test_ctrl_c_in_a_round_leaves_a_usable_context():
+  process = _local_sgd()
+  data = problems.client_data(processes.NODES, 0)
+  started = threading.Event()
 
   def interrupt():
     started.wait()
@@ -237,8 +242,27 @@ def test_ctrl_c_in_a_round_leaves_a_usable_context():
     expected = process.next(process.initialize(), data)
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-      process.next(process.initialize(), slow_data)
+      process.next(process.initialize(), _slow_data(started.set))
     processes.assert_equal(process.next(process.initialize(), data), expected)
+
+
+def test_cancelled_task_ends_its_round():
+  process = _local_sgd()
+  context = runtime.asynchronous(runtime.create_device_context())
+  batches = []
+
+  async def cancel_a_round():
+    state = await context.invoke(process.initialize, None)
+    data = _slow_data(lambda: batches.append(1))
+    a_round = asyncio.create_task(context.invoke(process.next, (state, data)))
+    while not batches:
+      await asyncio.sleep(0.01)
+    a_round.cancel()
+    with pytest.raises(asyncio.CancelledError):
+      await a_round
+
+  asyncio.run(cancel_a_round())  # To the end of its threads, too.
+  assert len(batches) < 200
 
 
 @pytest.mark.parametrize(
