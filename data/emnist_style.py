@@ -29,7 +29,7 @@ class Options:
   Attributes:
     num_clients: The number of writers.
     concentration: The Dirichlet parameter of the writers' mixes of digits: the
-      smaller, the fewer digits has a writer.
+      smaller, the fewer digits a writer has.
     min_examples: The smallest number of examples of a writer.
     max_examples: The largest number of examples of a writer. The numbers in
       between are heavy-tailed.

@@ -28,9 +28,9 @@ class Options:
 
   Attributes:
     num_clients: The number of clients; it divides the ten classes.
-    overlap: What the classes' means, drawn from N(0, 1), are multiplied by. 1
-      is the paper, where hardly a test example is ambiguous; at 0.3 the classes
-      overlap and the algorithms differ.
+    overlap: The factor of the classes' means, which are drawn from N(0, 1): the
+      smaller, the more the classes overlap. 1 is the paper, where hardly a test
+      example is ambiguous; at 0.3 the algorithms differ.
     train_examples: The number of training examples of each class.
     test_examples: The number of test examples of each class.
     seed: Determines the data.

@@ -32,7 +32,7 @@ class Options:
     num_clients: The number of clients; it divides the ten classes when they
       are split by class.
     concentration: The parameter of the Dirichlet split: the smaller, the less
-      alike are the clients. Other splits ignore it.
+      alike the clients are. Other splits ignore it.
     full: Use all 70,000 images, which Keras downloads unless it has them,
       instead of the 12,000 that ship with the repository.
     seed: Determines the i.i.d. and the Dirichlet split.

@@ -13,8 +13,8 @@ their own, made on first use; what cannot be installed is left out.
     --flagfile=programs/configs/benchmark.flags
 
 The output folder gets benchmark.csv with all times, benchmark.md with the
-tables, benchmark.png, and logs/ with what the contenders said. What was
-measured of other models before stays.
+tables, benchmark.png, and logs/ with what the contenders said. Earlier results
+of models that are not measured again are kept.
 """
 
 import dataclasses
@@ -50,8 +50,8 @@ class BenchmarkConfig:
     repetitions: How many rounds of each contender and cohort are timed.
     warm_up_rounds: How many rounds with the smallest cohort are run before, and
       do not count; larger cohorts have one each.
-    slowest: Leave out who takes more than this times as long as plain
-      TensorFlow.
+    slowest: Leave out contenders that take more than this many times as long as
+      plain TensorFlow.
     peers: Include other frameworks, which are installed on first use.
     environments_dir: The folder for the environments of other frameworks.
     report_only: Measure nothing, only make the tables and the picture anew.
@@ -90,7 +90,8 @@ _CONTENDERS = flag_definitions.define_names(
   'contenders',
   [*registry.CONTENDERS],
   [*registry.CONTENDERS],
-  f'What to compare with {registry.YARDSTICK}, plain TensorFlow.',
+  f'What to compare with plain TensorFlow ({registry.YARDSTICK}), which is '
+  'always measured.',
 )
 flag_definitions.define_config(BenchmarkConfig)
 

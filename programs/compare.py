@@ -1,8 +1,9 @@
 r"""Compares algorithms on one data set and one budget.
 
-Trains each at its best rates out of a small grid, which is left where the best
-is at its edge, and shows accuracy against rounds and against bytes moved. The
-best is that on the test set. For example, in a few minutes, or as published:
+Trains each algorithm at its best rates, and shows accuracy against rounds and
+against bytes moved. The rates are searched on a small grid, and beyond it if
+the best is at its edge; the best is the one with the highest test accuracy. For
+example, in a few minutes, or as published:
 
   .venv/bin/python -m programs.compare --dataset=gaussian_mixture \
     --overlap=0.3 --algorithms=local_amsgrad,fedavg --rounds=20

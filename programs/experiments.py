@@ -97,7 +97,7 @@ class OutputConfig:
   Attributes:
     output_dir: The folder for everything that the run leaves; if there is a
       run in it, that goes on.
-    checkpoint_every: After how many rounds each the state is written.
+    checkpoint_every: The state is written every so many rounds.
     keep_checkpoints: How many of the last states are kept.
   """
 

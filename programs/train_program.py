@@ -135,8 +135,8 @@ def main() -> None:
       if not recorder.round_number:
         raise
       raise KeyboardInterrupt(
-        f'{recorder.round_number} rounds are done; the same command goes on '
-        'from there.'
+        f'{recorder.round_number} of {experiment.schedule.rounds} rounds are '
+        'done; the same command goes on from there.'
       ) from None
   weights = recorder.program_state.state.global_model_weights
   exports.export_model(task, weights, folder / 'model')

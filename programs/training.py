@@ -143,7 +143,8 @@ class _Loop:
       if isinstance(stop, Diverged):
         raise
       raise KeyboardInterrupt(
-        f'{done} rounds are done; the same command goes on from there.'
+        f'{done} of {self._schedule.rounds} rounds are done; the same command '
+        'goes on from there.'
       ) from None
     return state
 

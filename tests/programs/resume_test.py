@@ -124,7 +124,7 @@ def test_interrupted_says_how_to_go_on(tmp_path, start_program, run_program):
   assert process.returncode == 130
   assert len(stderr.splitlines()) == 1
   done = int(stderr.split()[1])
-  assert stderr.startswith(f'Interrupted. {done} rounds are done; the same')
+  assert stderr.startswith(f'Interrupted. {done} of 15 rounds are done; ')
   assert 3 <= done < 15
   assert len(_rows(tmp_path)) == done
   # It saved its state, though it was not time for a checkpoint.

@@ -41,8 +41,8 @@ def import_ray() -> Any:
     import ray.exceptions
   except ImportError as error:
     raise ImportError(
-      "This runtime needs Ray: install it with `pip install 'ray[default]'` or "
-      'as the extra `ray` of this package.'
+      'This runtime needs Ray: install it with '
+      "`pip install 'ray[default]>=2.55,<2.56'`."
     ) from error
   return ray
 
