@@ -187,12 +187,16 @@ def _run(program: Coroutine[Any, Any, None], context: Any) -> None:
   thread = threading.Thread(target=target, name='program', daemon=True)
   thread.start()
   try:
+    while not ended.done():
+      # Ctrl-C may be handed to another thread, which does not wake this one.
+      thread.join(timeout=0.2)
     ended.result()
   except KeyboardInterrupt:
     # What Python says of TFF's coroutines that are cut short.
     warnings.filterwarnings('ignore', message='coroutine .* never awaited')
     for function in cancel:
-      function()
+      with contextlib.suppress(RuntimeError):  # The loop may just have ended.
+        function()
     thread.join(_SECONDS_TO_END)
     raise
 
