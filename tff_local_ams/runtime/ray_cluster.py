@@ -14,7 +14,6 @@ import shutil
 import signal
 import tempfile
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -22,7 +21,9 @@ from typing import Any
 
 from tff_local_ams.runtime import ray_address
 
-_SECONDS_TO_START = 120
+# How often to try. On a busy machine its parts wait for each other too shortly,
+# for times that cannot be set.
+_STARTS = 3
 _SECONDS_TO_RECONNECT = 5
 _LOOPBACK = '127.0.0.1'
 
@@ -66,11 +67,10 @@ class Connection:
       if not ray.is_initialized():
         _own.clear()
         with _same_sigterm():
-          _in_lasting_thread(
-            (lambda: _start(ray, num_cpus))
-            if address is None
-            else (lambda: _connect(ray, address))
-          )
+          if address is None:
+            _start(ray, num_cpus)
+          else:
+            _in_lasting_thread(lambda: _connect(ray, address))
         _own.update(address=address, users=0)
       elif address is not None and _own and _own['address'] != address:
         raise ValueError(
@@ -103,17 +103,22 @@ _directories: list[str] = []
 
 
 def _start(ray: Any, num_cpus: int) -> None:
+  for trials_left in reversed(range(_STARTS)):
+    try:
+      # What an attempt that fails has started ends with its thread.
+      _in_lasting_thread(lambda: _start_once(ray, num_cpus))
+      return
+    except ConnectionError:
+      if not trials_left:
+        raise
+
+
+def _start_once(ray: Any, num_cpus: int) -> None:
   # Not in /tmp/ray: the logs go with the program, and nobody who looks for a
   # cluster on this machine finds this one.
   directory = tempfile.mkdtemp(prefix='ray-')
   _directories.append(directory)
-  with (
-    _loopback_only(ray),
-    _importable_here(),
-    _mortal(),
-    _patient(ray),
-    _quiet(),
-  ):
+  with _loopback_only(ray), _importable_here(), _mortal(), _quiet():
     try:
       ray.init(
         'local',
@@ -126,7 +131,7 @@ def _start(ray: Any, num_cpus: int) -> None:
         _system_config={'enable_metrics_collection': False},
       )
     except Exception as error:
-      reason = str(error).strip().splitlines()[0]
+      reason = (str(error).strip() or type(error).__name__).splitlines()[0]
       raise ConnectionError(
         f'Ray could not be started on this machine: {reason}'
       ) from error
@@ -188,31 +193,6 @@ def _mortal() -> contextlib.AbstractContextManager[None]:
   return _environment(
     'RAY_gcs_rpc_server_reconnect_timeout_s', str(_SECONDS_TO_RECONNECT)
   )
-
-
-@contextlib.contextmanager
-def _patient(ray: Any) -> Iterator[None]:
-  """Gives Ray time to start on a busy machine, where 30 s can be too few."""
-  services = ray._private.services
-  get_node = services.get_node
-  end = time.monotonic() + _SECONDS_TO_START
-
-  def get_node_when_up(*arguments: Any, **keywords: Any) -> Any:
-    while True:
-      try:
-        return get_node(*arguments, **keywords)
-      except RuntimeError:
-        if time.monotonic() > end:
-          raise
-        time.sleep(0.1)
-
-  services.get_node = get_node_when_up
-  try:
-    milliseconds = str(1000 * _SECONDS_TO_START)
-    with _environment('RAY_agent_register_timeout_ms', milliseconds):
-      yield
-  finally:
-    services.get_node = get_node
 
 
 @contextlib.contextmanager

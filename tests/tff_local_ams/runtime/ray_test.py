@@ -316,6 +316,25 @@ for address in '127.0.0.1:1', not_ray, 'x.invalid:6379', 'ray://x:10001':
   assert not errors
 
 
+@pytest.mark.parametrize('failures', [2, 3])
+def test_start_is_tried_again(failures, monkeypatch):
+  outcomes = [Exception('It timed out.\nMore.')] * failures + [None]
+
+  def init(*args, **kwargs):
+    if outcome := outcomes.pop(0):
+      raise outcome
+
+  monkeypatch.setattr(ray, 'init', init)
+  expected = contextlib.nullcontext()
+  if failures == 3:
+    expected = pytest.raises(
+      ConnectionError, match=r'not be .*: It timed out.$'
+    )
+  with expected:
+    ray_cluster._start(ray, 1)
+  assert len(outcomes) == failures - 2
+
+
 _START = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -328,13 +347,10 @@ sys.stdin.readline()
 """
 
 
-# Slow, because Ray gives up starting beside tests that take all processors.
 @pytest.mark.slow
 def test_no_process_survives(report_figure):
-  ends = ('SIGKILL', 'return', 'Ctrl-C', 'SIGTERM')
-  # At once, as most of the time is their start.
-  programs = {end: _run_python(_START, stdin=subprocess.PIPE) for end in ends}
-  for end, program in programs.items():
+  for end in ('SIGKILL', 'return', 'Ctrl-C', 'SIGTERM'):
+    program = _run_python(_START, stdin=subprocess.PIPE)
     assert program.stdout.readline() == 'ready\n'
     pids = _descendants(program.pid)
     assert len(pids) > 3
