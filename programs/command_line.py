@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Failures that a
 user can mend are one sentence on standard error, never a traceback.
 """
 
+import atexit
 import contextlib
 import difflib
 import errno
@@ -83,7 +84,8 @@ def run(main: Callable[[], None]) -> None:
   except OSError as error:
     _stop(1, _explain_os_error(error))
   except KeyboardInterrupt as interrupt:
-    _stop(130, ' '.join(['Interrupted.', *interrupt.args]))
+    _say_last(' '.join(['Interrupted.', *interrupt.args]))
+    _exit_at_once(130)
 
 
 def make_folder(path: str) -> pathlib.Path:
@@ -194,10 +196,26 @@ def _explain_os_error(error: OSError) -> str:
   )
 
 
+def _exit_at_once(code: int) -> None:
+  """Ends without waiting for threads, which what was interrupted has left.
+
+  Those of TensorFlow's that call Python while it takes itself apart would end
+  the program with a crash.
+  """
+  atexit._run_exitfuncs()
+  with contextlib.suppress(OSError):
+    sys.stdout.flush()
+  os._exit(code)
+
+
 def _stop(code: int, message: str) -> None:
+  _say_last(message)
+  sys.exit(code)
+
+
+def _say_last(message: str) -> None:
   for folder in reversed(_made_folders):
     with contextlib.suppress(OSError):
       folder.rmdir()  # Only if it is empty.
   # Also where a value or a path that it quotes has several lines.
   print(' '.join(message.splitlines()), file=sys.stderr)
-  sys.exit(code)
