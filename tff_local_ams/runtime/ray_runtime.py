@@ -181,7 +181,8 @@ def create_ray_context(
 
   Raises:
     ImportError: If Ray is not installed.
-    ConnectionError: If no cluster answers at the address.
+    ConnectionError: If no cluster answers at the address, or Ray does not start
+      on this machine.
     TypeError: If an argument is not a number where it should be.
     ValueError: If an argument is out of range.
   """
