@@ -44,10 +44,10 @@ environment: ## Make or repair .venv.
 	@command -v "$(PYTHON)" > /dev/null || { echo "Python 3.11 is needed, but \
 	there is no '$(PYTHON)': name one with 'make demo PYTHON=/path/to/python3.11'." \
 	>&2; exit 1; }
-	@"$(PYTHON)" programs/environment.py
+	@"$(PYTHON)" programs/make_venv.py
 
 gpu: environment ## Add the CUDA libraries to .venv.
-	@"$(PYTHON)" programs/environment.py --gpu
+	@"$(PYTHON)" programs/make_venv.py --gpu
 
 requirements: environment ## Resolve requirements.txt anew.
 	@$(RUN) -m uv pip compile pyproject.toml --extra dev --extra ray --quiet \

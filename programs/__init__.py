@@ -19,7 +19,7 @@ def _end(*arguments: Any) -> None:
 
 
 # `python -m programs.train` and the like import for seconds, in which there is
-# nothing to clean up after Ctrl-C. `command_line.run` ends that. In the
+# nothing to clean up after Ctrl-C. `cli.entry_point.run` ends that. In the
 # background Ctrl-C is ignored, and stays so.
 if (
   sys.argv[0] == '-m'

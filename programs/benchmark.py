@@ -26,16 +26,18 @@ from typing import Any
 import tqdm
 from absl import flags
 
-from programs import command_line
-from programs import flag_definitions
-from programs import help_page
-from programs.contenders import environments
-from programs.contenders import measurements as measurements_lib
-from programs.contenders import processes
-from programs.contenders import registry
-from programs.contenders import results as results_lib
-from programs.contenders import session
-from programs.contenders import tasks
+from programs.benchmarking import children
+from programs.benchmarking import environments
+from programs.benchmarking import lineup
+from programs.benchmarking import measurements
+from programs.benchmarking import race
+from programs.benchmarking import results
+from programs.benchmarking import workload
+from programs.cli import config_flags
+from programs.cli import entry_point
+from programs.cli import errors
+from programs.cli import folders
+from programs.cli import help_page
 
 # Whose memory must not grow with the cohort, and from which size on.
 _CHECKED_CONTENDER = 'device'
@@ -76,8 +78,12 @@ class BenchmarkConfig:
       raise ValueError(f'`slowest` must be more than 1, found {self.slowest}.')
 
 
-_MODELS = flag_definitions.define_names(
-  'What is measured', 'models', tasks.MODELS, tasks.MODELS, 'What to train.'
+_MODELS = config_flags.define_names(
+  'What is measured',
+  'models',
+  workload.MODELS,
+  workload.MODELS,
+  'What to train.',
 )
 _COHORTS = flags.DEFINE_list(
   'cohorts',
@@ -85,15 +91,15 @@ _COHORTS = flags.DEFINE_list(
   'How many clients a round has; each number is measured.',
 )
 help_page.add_group('What is measured', ['cohorts'])
-_CONTENDERS = flag_definitions.define_names(
+_CONTENDERS = config_flags.define_names(
   'What is measured',
   'contenders',
-  [*registry.CONTENDERS],
-  [*registry.CONTENDERS],
-  f'What to compare with plain TensorFlow ({registry.YARDSTICK}), which is '
+  [*lineup.CONTENDERS],
+  [*lineup.CONTENDERS],
+  f'What to compare with plain TensorFlow ({lineup.YARDSTICK}), which is '
   'always measured.',
 )
-flag_definitions.define_config(BenchmarkConfig)
+config_flags.define_config(BenchmarkConfig)
 
 
 class _Progress:
@@ -126,25 +132,25 @@ class _Progress:
 
 def main() -> None:
   """Measures, and ends with tables and a picture."""
-  config = flag_definitions.config_from_flags(BenchmarkConfig)
-  models = _names('models', _MODELS.value, tasks.MODELS)
-  names = _names('contenders', _CONTENDERS.value, [*registry.CONTENDERS])
-  plan = session.Plan(
+  config = config_flags.config_from_flags(BenchmarkConfig)
+  models = _names('models', _MODELS.value, workload.MODELS)
+  names = _names('contenders', _CONTENDERS.value, [*lineup.CONTENDERS])
+  plan = race.Plan(
     _cohorts(), config.repetitions, config.warm_up_rounds, config.slowest
   )
-  folder = command_line.make_folder(config.output_dir)
-  results = results_lib.Results(folder)
+  folder = folders.make_folder(config.output_dir)
+  found = results.Results(folder)
   try:
     if not config.report_only:
-      _measure(models, _contenders(names, config.peers), plan, config, results)
+      _measure(models, _contenders(names, config.peers), plan, config, found)
   except KeyboardInterrupt:
-    results.report()
+    found.report()
     raise KeyboardInterrupt(
       f'What was measured so far is in {folder}.'
     ) from None
-  tables = results.report()
+  tables = found.report()
   if not tables:
-    raise command_line.ProgramError(
+    raise errors.ProgramError(
       f'There are no measurements in {folder}: run without --report_only.'
     )
   print(f'\n{tables}\n{folder / "benchmark.png"} shows the ratios,')
@@ -153,10 +159,10 @@ def main() -> None:
 
 def _measure(
   models: Sequence[str],
-  contenders: Sequence[registry.Contender],
-  plan: session.Plan,
+  contenders: Sequence[lineup.Contender],
+  plan: race.Plan,
   config: BenchmarkConfig,
-  results: results_lib.Results,
+  found: results.Results,
 ) -> None:
   pythons, missing = _install(contenders, config.environments_dir)
   present = [c for c in contenders if c.name in pythons]
@@ -166,28 +172,28 @@ def _measure(
   checks = [(c, _checked_cohorts(plan)) for c in present]
   checks = [(c, n) for c, n in checks if c.name == _CHECKED_CONTENDER and n]
   total = len(models) * len(present) * plan.num_clients
-  total += sum(session.MEMORY_ROUNDS * sum(cohorts) for _, cohorts in checks)
+  total += sum(race.MEMORY_ROUNDS * sum(cohorts) for _, cohorts in checks)
   with _Progress(total) as progress:
     for model in models:
-      race = session.Session(model, plan, pythons, logs, results.add, progress)
-      results.remove(model)
+      contest = race.Session(model, plan, pythons, logs, found.add, progress)
+      found.remove(model)
       try:
-        finishers = race.run(present)
-      except processes.ContenderError as error:
-        raise command_line.ProgramError(
+        finishers = contest.run(present)
+      except children.ContenderError as error:
+        raise errors.ProgramError(
           f'{model} could not be measured: {error}.'
         ) from error
       for contender, cohorts in checks:
         if model == models[0] and contender.name in finishers:
-          race.check_memory(contender, cohorts)
+          contest.check_memory(contender, cohorts)
       for name, reason in missing.items():
-        kind = measurements_lib.LEFT_OUT
-        results.add(measurements_lib.Row(model, name, kind, note=reason))
-      results.report()
+        kind = measurements.LEFT_OUT
+        found.add(measurements.Row(model, name, kind, note=reason))
+      found.report()
 
 
 def _install(
-  contenders: Sequence[registry.Contender], folder: str
+  contenders: Sequence[lineup.Contender], folder: str
 ) -> tuple[dict[str, pathlib.Path], dict[str, str]]:
   """Returns the contenders' Pythons, and why some have none."""
   pythons = {}
@@ -202,23 +208,23 @@ def _install(
   return pythons, missing
 
 
-def _contenders(names: Sequence[str], peers: bool) -> list[registry.Contender]:
+def _contenders(names: Sequence[str], peers: bool) -> list[lineup.Contender]:
   """Returns the contenders to measure, the yardstick first."""
   chosen = [
-    registry.CONTENDERS[name]
-    for name in registry.CONTENDERS
-    if name in (registry.YARDSTICK, *names)
+    lineup.CONTENDERS[name]
+    for name in lineup.CONTENDERS
+    if name in (lineup.YARDSTICK, *names)
   ]
   return [c for c in chosen if peers or not c.is_peer]
 
 
-def _checked_cohorts(plan: session.Plan) -> list[int]:
+def _checked_cohorts(plan: race.Plan) -> list[int]:
   largest = max(plan.cohorts)
   return [_CHECKED_COHORT, largest] if largest > _CHECKED_COHORT else []
 
 
 def _names(flag: str, values: Sequence[str], known: Sequence[str]) -> list[str]:
-  command_line.check_names(flag, values, known)
+  errors.check_names(flag, values, known)
   return [name for name in known if name in values]
 
 
@@ -228,7 +234,7 @@ def _cohorts() -> list[int]:
   except ValueError:
     cohorts = []
   if not cohorts or cohorts[0] < 1:
-    raise command_line.UsageError(
+    raise errors.UsageError(
       '--cohorts must be positive whole numbers, such as 10,100, found '
       f'{",".join(_COHORTS.value)!r}.'
     )
@@ -236,4 +242,4 @@ def _cohorts() -> list[int]:
 
 
 if __name__ == '__main__':
-  command_line.run(main)
+  entry_point.run(main)

@@ -25,15 +25,17 @@ from typing import NamedTuple
 
 from absl import flags
 
-from programs import algorithms
-from programs import cells
-from programs import command_line
-from programs import experiments
-from programs import figures
-from programs import flag_definitions
-from programs import progress
-from programs import records
-from programs import runtimes
+from programs.cli import config_flags
+from programs.cli import entry_point
+from programs.cli import errors
+from programs.cli import folders
+from programs.cli import progress
+from programs.cli import runtime_flags
+from programs.runs import algorithms
+from programs.runs import experiments
+from programs.runs import figures
+from programs.runs import finished
+from programs.runs import records
 
 _DEFAULT = ('local_amsgrad', 'fedavg', 'fedadam', 'local_adam_reset')
 
@@ -63,17 +65,17 @@ class CompareConfig:
       raise ValueError(f'`target` must be in (0, 1], found {self.target}.')
 
 
-_ALGORITHMS = flag_definitions.define_names(
+_ALGORITHMS = config_flags.define_names(
   'Algorithms',
   'algorithms',
   _DEFAULT,
   algorithms.ALGORITHM_NAMES,
   'What to compare.',
 )
-flag_definitions.define_dataset()
-flag_definitions.define_config(experiments.Schedule, rounds=50, eval_every=5)
-flag_definitions.define_config(CompareConfig)
-runtimes.define()
+config_flags.define_dataset()
+config_flags.define_config(experiments.Schedule, rounds=50, eval_every=5)
+config_flags.define_config(CompareConfig)
+runtime_flags.define()
 
 
 class Contender(NamedTuple):
@@ -86,23 +88,23 @@ class Contender(NamedTuple):
   """
 
   name: str
-  cell: cells.Cell
+  cell: finished.Cell
   tried: dict[str, float]
 
 
-@runtimes.from_flags()
+@runtime_flags.from_flags()
 def main() -> None:
   """Compares, and ends with a table and a picture."""
-  config = flag_definitions.config_from_flags(CompareConfig)
-  schedule = flag_definitions.config_from_flags(experiments.Schedule)
+  config = config_flags.config_from_flags(CompareConfig)
+  schedule = config_flags.config_from_flags(experiments.Schedule)
   names = _algorithm_names()
   grids = {name: algorithms.rate_grid(name) for name in names}
-  folder = command_line.make_folder(config.output_dir)
+  folder = folders.make_folder(config.output_dir)
   tuning = dataclasses.replace(
     schedule, rounds=config.tuning_rounds or schedule.rounds
   )
   if 'accuracy' not in _metric_names(names[0], schedule):
-    raise command_line.UsageError(
+    raise errors.UsageError(
       f'{flags.FLAGS.dataset} has no accuracy to compare by: choose another '
       '--dataset.'
     )
@@ -117,10 +119,10 @@ def main() -> None:
       experiment = _make_experiment(name, run_schedule, rates)
       cell_folder = folder / 'cells' / name / _folder_name(rates, run_schedule)
       with bar.cell(title, run_schedule.rounds) as on_round:
-        return cells.run_cell(experiment, cell_folder, on_round)
+        return finished.run_cell(experiment, cell_folder, on_round)
 
     for name, grid in grids.items():
-      tried: list[tuple[dict[str, float], cells.Cell]] = []
+      tried: list[tuple[dict[str, float], finished.Cell]] = []
       while grid:
         tried += [(rates, run(name, rates, tuning)) for rates in grid]
         best, cell = max(tried, key=lambda pair: _quality(pair[1]))
@@ -140,7 +142,7 @@ def main() -> None:
 
 def _algorithm_names() -> list[str]:
   names = list(dict.fromkeys(_ALGORITHMS.value))
-  command_line.check_names('algorithms', names, algorithms.ALGORITHM_NAMES)
+  errors.check_names('algorithms', names, algorithms.ALGORITHM_NAMES)
   return names
 
 
@@ -151,7 +153,7 @@ def _make_experiment(
     flags.FLAGS.dataset,
     name,
     schedule,
-    flag_definitions.dataset_options_from_flags(),
+    config_flags.dataset_options_from_flags(),
     rates,
   )
 
@@ -192,14 +194,14 @@ def _folder_name(
   return f'rates_{values}_rounds_{schedule.rounds}'
 
 
-def _quality(cell: cells.Cell) -> tuple[float, float]:
+def _quality(cell: finished.Cell) -> tuple[float, float]:
   """Returns what is larger for the better run."""
   if cell.diverged_at:
     return 0.0, float('-inf')
   return cell.final, -cell.rows[-1]['test/loss']
 
 
-def _first_at(cell: cells.Cell, target: float) -> records.Row | None:
+def _first_at(cell: finished.Cell, target: float) -> records.Row | None:
   """Returns the first tested round that reaches the target."""
   reached = (r for r in cell.rows if r.get('test/accuracy', 0.0) >= target)
   return next(reached, None)
@@ -277,4 +279,4 @@ def _draw(
 
 
 if __name__ == '__main__':
-  command_line.run(main)
+  entry_point.run(main)

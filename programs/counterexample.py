@@ -14,10 +14,11 @@ import math
 import tqdm
 from absl import flags
 
-from programs import command_line
-from programs import counterexample_paths
-from programs import help_page
-from programs import runtimes
+from programs.cli import entry_point
+from programs.cli import folders
+from programs.cli import help_page
+from programs.cli import runtime_flags
+from programs.paper import counterexample_paths
 
 _ROUNDS = flags.DEFINE_integer(
   'rounds', 300, 'The number of synchronisations.', lower_bound=1
@@ -36,13 +37,13 @@ _OUTPUT_DIR = flags.DEFINE_string(
 )
 help_page.add_group('The walk', ['rounds', 'local_steps', 'learning_rate'])
 help_page.add_group('Where results go', ['output_dir'])
-runtimes.define()
+runtime_flags.define()
 
 
-@runtimes.from_flags()
+@runtime_flags.from_flags()
 def main() -> None:
   """Runs both algorithms, prints a table and draws a picture."""
-  folder = command_line.make_folder(_OUTPUT_DIR.value)
+  folder = folders.make_folder(_OUTPUT_DIR.value)
   total = (_ROUNDS.value + 1) * len(counterexample_paths.NAMES)
   # A bar on a terminal, nothing elsewhere.
   with tqdm.tqdm(total=total, unit='round', disable=None, leave=False) as bar:
@@ -70,4 +71,4 @@ def _print_table(paths: counterexample_paths.Paths) -> None:
 
 
 if __name__ == '__main__':
-  command_line.run(main)
+  entry_point.run(main)

@@ -21,15 +21,17 @@ import math
 import pathlib
 import sys
 
-from programs import command_line
-from programs import flag_definitions
-from programs import runtimes
-from programs.paper import cells as paper_cells
-from programs.paper import grid as paper_grid
-from programs.paper import report as paper_report
-from programs.paper import search as paper_search
-from programs.paper import theorem as paper_theorem
-from programs.paper import verdicts as paper_verdicts
+from programs.cli import config_flags
+from programs.cli import entry_point
+from programs.cli import errors
+from programs.cli import folders
+from programs.cli import runtime_flags
+from programs.paper import rate_search
+from programs.paper import report
+from programs.paper import theorem
+from programs.paper import trial_grid
+from programs.paper import trials
+from programs.paper import verdicts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,71 +69,69 @@ class Config:
       value = getattr(self, name)
       if value is not None and value < 1:
         raise ValueError(f'`{name}` must be at least 1, found {value}.')
-    if self.iterations and self.iterations % paper_grid.LOCAL_STEPS:
+    if self.iterations and self.iterations % trial_grid.LOCAL_STEPS:
       raise ValueError(
-        f'`iterations` must be a multiple of {paper_grid.LOCAL_STEPS}, found '
+        f'`iterations` must be a multiple of {trial_grid.LOCAL_STEPS}, found '
         f'{self.iterations}.'
       )
 
 
 # Of --quick: enough to see which way things go.
 _QUICK_SETTINGS = (
-  paper_grid.MNIST._replace(iterations=150),
-  paper_grid.GAUSSIAN._replace(iterations=100),
-  paper_grid.LETTER._replace(iterations=300),
+  trial_grid.MNIST._replace(iterations=150),
+  trial_grid.GAUSSIAN._replace(iterations=100),
+  trial_grid.LETTER._replace(iterations=300),
 )
 _QUICK_RATES = {
-  paper_grid.SGD: (1e-1, 1.0, 1e-2),
-  paper_grid.LOCAL: (1e-3, 1e-2, 1e-4),
-  paper_grid.NAIVE: (1e-3, 1e-2, 1e-4),
+  trial_grid.SGD: (1e-1, 1.0, 1e-2),
+  trial_grid.LOCAL: (1e-3, 1e-2, 1e-4),
+  trial_grid.NAIVE: (1e-3, 1e-2, 1e-4),
 }
 
-flag_definitions.define_config(Config)
-runtimes.define()
+config_flags.define_config(Config)
+runtime_flags.define()
 
 
-@runtimes.from_flags()
+@runtime_flags.from_flags()
 def main() -> None:
   """Runs what is missing, then reports."""
-  config = flag_definitions.config_from_flags(Config)
+  config = config_flags.config_from_flags(Config)
   grid = _make_grid(config)
   name = 'reproduce_paper_quick' if config.quick else 'reproduce_paper'
-  folder = command_line.make_folder(config.output_dir or f'results/{name}')
+  folder = folders.make_folder(config.output_dir or f'results/{name}')
   if not config.report_only:
-    with paper_cells.explain_interruption():
+    with trials.explain_interruption():
       _run(grid, folder / 'cells', config.theorem_rounds)
-  finder = paper_cells.Finder(folder / 'cells')
-  evidence = paper_verdicts.Evidence(
-    paper_theorem.find(folder / 'cells' / 'theorem', config.theorem_rounds),
-    {s.name: paper_search.run_setting(s, grid, finder) for s in grid.settings},
+  finder = trials.Finder(folder / 'cells')
+  evidence = verdicts.Evidence(
+    theorem.find(folder / 'cells' / 'theorem', config.theorem_rounds),
+    {s.name: rate_search.run_setting(s, grid, finder) for s in grid.settings},
   )
-  report = paper_report.Report(evidence, grid, finder.missing, _command())
-  print(paper_report.write(report, folder))
+  contents = report.Report(evidence, grid, finder.missing, _command())
+  print(report.write(contents, folder))
   print(f'\n{folder / "report.html"} has the verdicts and the figures.')
 
 
 def _run(
-  grid: paper_grid.Grid, folder: pathlib.Path, theorem_rounds: int
+  grid: trial_grid.Grid, folder: pathlib.Path, theorem_rounds: int
 ) -> None:
-  paper_theorem.run(folder / 'theorem', theorem_rounds)
-  with contextlib.closing(
-    paper_cells.Runner(folder, grid.max_rounds())
-  ) as runner:
+  theorem.run(folder / 'theorem', theorem_rounds)
+  with contextlib.closing(trials.Runner(folder, grid.max_rounds())) as runner:
     for setting in grid.settings:
-      paper_search.run_setting(setting, grid, runner)
+      rate_search.run_setting(setting, grid, runner)
 
 
-def _make_grid(config: Config) -> paper_grid.Grid:
+def _make_grid(config: Config) -> trial_grid.Grid:
   """Returns what the flags ask for."""
   is_searched = not config.quick and config.rates is None
   if config.rates is not None:
     chosen = _parse_rates(config.rates)
-    rates = {algorithm: chosen for algorithm in paper_grid.ALGORITHMS}
+    rates = {algorithm: chosen for algorithm in trial_grid.ALGORITHMS}
   elif config.quick:
     rates = {a: list(given) for a, given in _QUICK_RATES.items()}
   else:
-    rates = {a: paper_grid.decades(a) for a in paper_grid.ALGORITHMS}
-  return paper_grid.Grid(
+    rates = {a: trial_grid.decades(a) for a in trial_grid.ALGORITHMS}
+  return trial_grid.Grid(
     settings=_choose_settings(config),
     seeds=config.seeds or (1 if config.quick else 3),
     rates=rates,
@@ -140,16 +140,16 @@ def _make_grid(config: Config) -> paper_grid.Grid:
   )
 
 
-def _choose_settings(config: Config) -> list[paper_grid.Setting]:
-  settings = list(_QUICK_SETTINGS if config.quick else paper_grid.SETTINGS)
+def _choose_settings(config: Config) -> list[trial_grid.Setting]:
+  settings = list(_QUICK_SETTINGS if config.quick else trial_grid.SETTINGS)
   if config.datasets is not None:
-    known = {s.name: s for s in (*paper_grid.SETTINGS, *settings)}
+    known = {s.name: s for s in (*trial_grid.SETTINGS, *settings)}
     names = config.datasets.split(',')
     for name in names:
       if name not in known:
-        raise command_line.UsageError(
+        raise errors.UsageError(
           f'--datasets must be of {", ".join(known)}, found {name!r}'
-          f'{command_line.did_you_mean(name, known)}'
+          f'{errors.did_you_mean(name, known)}'
         )
     settings = [known[name] for name in dict.fromkeys(names)]
   if config.iterations:
@@ -163,7 +163,7 @@ def _parse_rates(text: str) -> list[float]:
   except ValueError:
     rates = [math.nan]
   if not all(0 < rate < math.inf for rate in rates):
-    raise command_line.UsageError(
+    raise errors.UsageError(
       f'--rates must be positive numbers with commas between, found {text!r}.'
     )
   return sorted(set(rates))
@@ -180,4 +180,4 @@ def _command() -> str:
 
 
 if __name__ == '__main__':
-  command_line.run(main)
+  entry_point.run(main)

@@ -13,30 +13,31 @@ curves.png and model/, a SavedModel. The same command again goes on where it
 stopped, whatever stopped it.
 """
 
-from programs import algorithms
-from programs import command_line
-from programs import experiments
 from programs import exports
-from programs import figures
-from programs import flag_definitions
-from programs import progress
-from programs import records
-from programs import runtimes
-from programs import training
+from programs.cli import config_flags
+from programs.cli import entry_point
+from programs.cli import folders
+from programs.cli import progress
+from programs.cli import runtime_flags
+from programs.runs import algorithms
+from programs.runs import experiments
+from programs.runs import figures
+from programs.runs import loop
+from programs.runs import records
 
-flag_definitions.define_experiment()
-flag_definitions.define_config(experiments.OutputConfig)
-runtimes.define()
+config_flags.define_experiment()
+config_flags.define_config(experiments.OutputConfig)
+runtime_flags.define()
 
 
-@runtimes.from_flags()
+@runtime_flags.from_flags()
 def main() -> None:
   """Trains, and ends with a table, a picture and a model."""
-  experiment = flag_definitions.experiment_from_flags()
-  output = flag_definitions.config_from_flags(experiments.OutputConfig)
-  folder = command_line.make_folder(output.output_dir)
+  experiment = config_flags.experiment_from_flags()
+  output = config_flags.config_from_flags(experiments.OutputConfig)
+  folder = folders.make_folder(output.output_dir)
   with progress.RoundProgress(experiment.schedule.rounds) as bar:
-    result = training.train(
+    result = loop.train(
       experiment,
       folder,
       bar.on_round,
@@ -53,7 +54,7 @@ def main() -> None:
   records.print_files(folder)
 
 
-def _print_table(title: str, result: training.Result) -> None:
+def _print_table(title: str, result: loop.Result) -> None:
   """Prints the tests, first, last and some between."""
   tests = [row for row in result.rows if 'test/loss' in row]
   step = -(-len(tests) // 10)
@@ -83,4 +84,4 @@ def _print_table(title: str, result: training.Result) -> None:
 
 
 if __name__ == '__main__':
-  command_line.run(main)
+  entry_point.run(main)

@@ -31,23 +31,25 @@ import tensorflow_federated as tff
 
 import data
 import tff_local_ams
-from programs import algorithms
-from programs import command_line
-from programs import experiments
 from programs import exports
-from programs import flag_definitions
-from programs import local_platform
-from programs import program_managers
-from programs import progress
-from programs import records as records_lib
-from programs import runtimes
-from programs import training
+from programs.cli import config_flags
+from programs.cli import entry_point
+from programs.cli import errors
+from programs.cli import folders
+from programs.cli import progress
+from programs.cli import runtime_flags
+from programs.federated_program import managers
+from programs.federated_program import platform
+from programs.runs import algorithms
+from programs.runs import experiments
+from programs.runs import loop
+from programs.runs import records
 
-flag_definitions.define_experiment()
-flag_definitions.define_config(
+config_flags.define_experiment()
+config_flags.define_config(
   experiments.OutputConfig, output_dir='results/train_program'
 )
-runtimes.define()
+runtime_flags.define()
 
 # How long a program that is interrupted waits for what cannot be: a round in
 # TFF's own runtime.
@@ -57,18 +59,18 @@ _SECONDS_TO_END = 2
 async def train(
   process: tff.learning.templates.LearningProcess,
   schedule: experiments.Schedule,
-  platform: local_platform.Platform,
+  target: platform.Platform,
 ) -> None:
   """Trains, or goes on training, on a platform whose context is the default."""
   await tff.learning.programs.train_model(
     train_process=_AttendedProcess(process),
-    train_data_source=platform.data_source,
+    train_data_source=target.data_source,
     train_per_round_clients=schedule.clients_per_round,
     train_total_rounds=schedule.rounds,
-    program_state_manager=platform.program_states,
-    model_output_manager=platform.models,
-    train_metrics_manager=platform.metrics,
-    evaluation_manager=platform.evaluations,
+    program_state_manager=target.program_states,
+    model_output_manager=target.models,
+    train_metrics_manager=target.metrics,
+    evaluation_manager=target.evaluations,
     evaluation_periodicity=schedule.eval_every or schedule.rounds,
   )
 
@@ -91,19 +93,19 @@ class _AttendedProcess:
 
 def main() -> None:
   """Trains on this machine, and ends with a model."""
-  experiment = flag_definitions.experiment_from_flags()
-  output = flag_definitions.config_from_flags(experiments.OutputConfig)
-  folder = command_line.make_folder(output.output_dir)
+  experiment = config_flags.experiment_from_flags()
+  output = config_flags.config_from_flags(experiments.OutputConfig)
+  folder = folders.make_folder(output.output_dir)
   task = experiments.load_task(experiment)
   experiment = experiments.resolve(experiment, task)
   process = _build_process(experiment, task)
   with contextlib.ExitStack() as stack:
-    records = stack.enter_context(
+    run_records = stack.enter_context(
       contextlib.closing(
-        records_lib.Records(folder, keep_checkpoints=output.keep_checkpoints)
+        records.Records(folder, keep_checkpoints=output.keep_checkpoints)
       )
     )
-    records.check_config(
+    run_records.check_config(
       # The states of `programs.train` are others.
       {**experiment.to_dict(), 'program': 'train_program'},
       may_grow='schedule.rounds',
@@ -113,21 +115,21 @@ def main() -> None:
     )
     recorder = stack.enter_context(
       contextlib.closing(
-        program_managers.RoundRecorder(
-          records,
+        managers.RoundRecorder(
+          run_records,
           bar.on_round,
           last_round=experiment.schedule.rounds,
           checkpoint_every=output.checkpoint_every,
         )
       )
     )
-    context = stack.enter_context(runtimes.asynchronous_from_flags())
-    platform = local_platform.build_platform(
-      context, experiment, task, process, records, recorder, folder
+    context = stack.enter_context(runtime_flags.asynchronous_from_flags())
+    local = platform.build_platform(
+      context, experiment, task, process, run_records, recorder, folder
     )
     try:
-      _run(train(process, experiment.schedule, platform), platform.context)
-    except training.Diverged:
+      _run(train(process, experiment.schedule, local), local.context)
+    except loop.Diverged:
       recorder.save_newest()
       raise
     except KeyboardInterrupt:
@@ -140,7 +142,7 @@ def main() -> None:
       ) from None
   weights = recorder.program_state.state.global_model_weights
   exports.export_model(task, weights, folder / 'model')
-  records_lib.print_files(folder)
+  records.print_files(folder)
 
 
 def _build_process(
@@ -150,7 +152,7 @@ def _build_process(
     experiment.algorithm, task.model_fn, experiment.algorithm_options
   )
   if isinstance(process, tff_local_ams.SiloProcess):
-    raise command_line.UsageError(
+    raise errors.UsageError(
       f'{experiment.algorithm} has silos that keep states, for which programs '
       'of TFF have no place: use python -m programs.train.'
     )
@@ -226,4 +228,4 @@ async def _until_failure(task: asyncio.Task[None]) -> None:
 
 
 if __name__ == '__main__':
-  command_line.run(main)
+  entry_point.run(main)

@@ -14,8 +14,8 @@ import tensorflow_federated as tff
 
 from tff_local_ams import aggregators
 from tff_local_ams import batch_loops
+from tff_local_ams import federated_model
 from tff_local_ams import kernels
-from tff_local_ams import models
 from tff_local_ams import variants
 
 
@@ -88,7 +88,7 @@ class _Carry(NamedTuple):
 
 
 def build_client_update(
-  model: models.FederatedModel,
+  model: federated_model.FederatedModel,
   rule: LocalRule,
   client_weighting: tff.learning.ClientWeighting,
   batch_loop: variants.BatchLoop,

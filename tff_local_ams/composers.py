@@ -34,8 +34,8 @@ import tensorflow_federated as tff
 from tff_local_ams import _checks
 from tff_local_ams import aggregators
 from tff_local_ams import client_work
+from tff_local_ams import federated_model
 from tff_local_ams import hyperparameters as hyperparameters_lib
-from tff_local_ams import models
 from tff_local_ams import optimizers
 from tff_local_ams import variants
 
@@ -83,7 +83,7 @@ class Parts(NamedTuple):
     batch_loop: A `variants.BatchLoop`.
   """
 
-  model: models.FederatedModel
+  model: federated_model.FederatedModel
   rule: client_work.LocalRule
   hyperparameters: hyperparameters_lib.Hyperparameters
   aggregator: tff.templates.AggregationProcess
@@ -96,7 +96,7 @@ class Parts(NamedTuple):
 
 
 def build_parts(
-  model: models.FederatedModel,
+  model: federated_model.FederatedModel,
   rule: client_work.LocalRule,
   hyperparameters: hyperparameters_lib.Hyperparameters,
   aggregator: tff.templates.AggregationProcess,

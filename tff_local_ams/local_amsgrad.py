@@ -15,8 +15,8 @@ from tff_local_ams import _checks
 from tff_local_ams import aggregators
 from tff_local_ams import client_work
 from tff_local_ams import composers
+from tff_local_ams import federated_model
 from tff_local_ams import hyperparameters
-from tff_local_ams import models
 from tff_local_ams import optimizers
 from tff_local_ams import variants
 
@@ -145,7 +145,7 @@ def build_local_amsgrad(
     >>> print(w.round(1))
     [[3.]]
   """
-  model = models.adapt(model_fn)
+  model = federated_model.adapt(model_fn)
   check_variants(synchronising_step, denominator)
   optimizer = build_client_optimizer(denominator, beta_1, beta_2, epsilon)
   rule = client_work.LocalRule(

@@ -7,8 +7,8 @@ import tensorflow_federated as tff
 from tff_local_ams import aggregators
 from tff_local_ams import client_work
 from tff_local_ams import composers
+from tff_local_ams import federated_model
 from tff_local_ams import hyperparameters
-from tff_local_ams import models
 from tff_local_ams import variants
 
 
@@ -73,7 +73,7 @@ def build_local_sgd(
     >>> print(abs(metrics['client_work']['train']['position']) < 0.1)
     True
   """
-  model = models.adapt(model_fn)
+  model = federated_model.adapt(model_fn)
   rule = client_work.LocalRule(
     # The learning rate comes with the round.
     tff.learning.optimizers.build_sgdm(0.0),

@@ -11,9 +11,9 @@ import tensorflow_federated as tff
 from tff_local_ams import aggregators
 from tff_local_ams import client_work
 from tff_local_ams import composers
+from tff_local_ams import federated_model
 from tff_local_ams import hyperparameters
 from tff_local_ams import local_amsgrad
-from tff_local_ams import models
 from tff_local_ams import optimizers
 from tff_local_ams import silo_process
 from tff_local_ams import variants
@@ -99,7 +99,7 @@ def build_silo_local_amsgrad(
     >>> print(abs(metrics['client_work']['train']['position']) < 0.1)
     True
   """
-  model = models.adapt(model_fn)
+  model = federated_model.adapt(model_fn)
   local_amsgrad.check_variants(synchronising_step, denominator)
   optimizer = local_amsgrad.build_client_optimizer(
     denominator, beta_1, beta_2, epsilon
@@ -219,7 +219,7 @@ def build_silo_naive_amsgrad(
     >>> print(metrics['client_work']['train']['position'] > 15)
     True
   """
-  model = models.adapt(model_fn)
+  model = federated_model.adapt(model_fn)
   # The learning rate comes with the round.
   optimizer = optimizers.build_amsgrad(0.0, beta_1, beta_2, epsilon)
   rule = client_work.LocalRule(

@@ -4,10 +4,10 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
-from programs.paper import grid as paper_grid
-from programs.paper import rate_rules as paper_rate_rules
-from programs.paper import rules as paper_rules
-from programs.paper import theorem_rules as paper_theorem_rules
+from programs.paper import rate_rules
+from programs.paper import rules
+from programs.paper import theorem_rules
+from programs.paper import trial_grid
 from programs.paper import verdicts
 
 Rule = Callable[[verdicts.Evidence], verdicts.Finding]
@@ -37,141 +37,141 @@ def decide(claim: Claim, evidence: verdicts.Evidence) -> verdicts.Finding:
     return verdicts.Finding(verdicts.Verdict.NOT_RUN, str(error))
 
 
-def _on(setting: paper_grid.Setting, rule: Callable[..., verdicts.Finding]):
+def _on(setting: trial_grid.Setting, rule: Callable[..., verdicts.Finding]):
   return functools.partial(rule, setting)
 
 
 def _on_average(
-  setting: paper_grid.Setting, *adaptive: paper_grid.Algorithm
+  setting: trial_grid.Setting, *adaptive: trial_grid.Algorithm
 ) -> Rule:
   return functools.partial(
-    paper_rate_rules.adaptive_better_on_average, setting, adaptive
+    rate_rules.adaptive_better_on_average, setting, adaptive
   )
 
 
-_GAUSSIAN = paper_grid.GAUSSIAN
-_HARD = paper_grid.HARD_GAUSSIAN
-_MNIST = paper_grid.MNIST
-_LETTER = paper_grid.LETTER
+_GAUSSIAN = trial_grid.GAUSSIAN
+_HARD = trial_grid.HARD_GAUSSIAN
+_MNIST = trial_grid.MNIST
+_LETTER = trial_grid.LETTER
 
 CLAIMS = (
   Claim(
     '4.1',
     "The counterexample's numbers: naive local AMSGrad goes from 5 to 5.05, "
     'then on at almost constant speed, towards infinity.',
-    paper_theorem_rules.proof_numbers,
+    theorem_rules.proof_numbers,
   ),
   Claim(
     '4.1',
     'Theorem 4.1: naive local AMSGrad leaves the stationary point however '
     'small the step size.',
-    paper_theorem_rules.naive_walks_off,
+    theorem_rules.naive_walks_off,
   ),
   Claim(
     '4.2',
     'With shared denominators the counterexample is none: local AMSGrad goes '
     'towards the stationary point.',
-    paper_theorem_rules.shared_does_not,
+    theorem_rules.shared_does_not,
   ),
   Claim(
     '6.1',
     'The largest learning rates before deterioration are 1 for local SGD and '
     '1e-2 for both AMSGrads.',
-    _on(_GAUSSIAN, paper_rate_rules.largest_rates),
+    _on(_GAUSSIAN, rate_rules.largest_rates),
   ),
   Claim(
     '6.1',
     'Local SGD and local AMSGrad perform very similarly.',
-    _on(_GAUSSIAN, paper_rules.very_similar),
+    _on(_GAUSSIAN, rules.very_similar),
   ),
   Claim(
     '6.1',
     'Naive local AMSGrad is worse than both by a small margin.',
-    _on(_GAUSSIAN, paper_rules.naive_little_worse),
+    _on(_GAUSSIAN, rules.naive_little_worse),
   ),
   Claim(
     '6.1',
     'All algorithms perform well with a suitable learning rate, naive local '
     'AMSGrad too.',
-    _on(_GAUSSIAN, paper_rules.all_well),
+    _on(_GAUSSIAN, rules.all_well),
   ),
   Claim(
     '6.1',
     'Local AMSGrad has no clear advantage.',
-    _on(_GAUSSIAN, paper_rules.no_clear_advantage),
+    _on(_GAUSSIAN, rules.no_clear_advantage),
   ),
   Claim(
     '6.1',
     'With overlapping classes: local SGD and local AMSGrad very similar.',
-    _on(_HARD, paper_rules.very_similar),
+    _on(_HARD, rules.very_similar),
     is_extra=True,
   ),
   Claim(
     '6.1',
     'With overlapping classes: naive worse than both by a small margin.',
-    _on(_HARD, paper_rules.naive_little_worse),
+    _on(_HARD, rules.naive_little_worse),
     is_extra=True,
   ),
   Claim(
     '6.2',
     'The best learning rates are 1e-3 for both AMSGrads and 1e-4 for local '
     'SGD.',
-    _on(_MNIST, paper_rate_rules.chosen_rates),
+    _on(_MNIST, rate_rules.chosen_rates),
   ),
   Claim(
     '6.2',
     'Local AMSGrad outperforms local SGD by a large margin.',
-    _on(_MNIST, paper_rules.local_beats_sgd),
+    _on(_MNIST, rules.local_beats_sgd),
   ),
   Claim(
     '6.2',
     'Naive local AMSGrad is very poor at every learning rate.',
-    _on(_MNIST, paper_rate_rules.naive_very_poor),
+    _on(_MNIST, rate_rules.naive_very_poor),
   ),
   Claim(
     '6.2',
     'Local AMSGrad is better than local SGD on average over learning rates.',
-    _on_average(_MNIST, paper_grid.LOCAL),
+    _on_average(_MNIST, trial_grid.LOCAL),
   ),
   Claim(
     '6.2',
     'Local SGD converges slowly on such data.',
-    _on(_MNIST, paper_rules.sgd_is_slow),
+    _on(_MNIST, rules.sgd_is_slow),
   ),
   Claim(
     '6.3',
     'All algorithms achieve over 90 %.',
-    _on(_LETTER, paper_rules.all_well),
+    _on(_LETTER, rules.all_well),
   ),
   Claim(
     '6.3',
     'Local AMSGrad is the best of the three.',
-    _on(_LETTER, paper_rules.local_best),
+    _on(_LETTER, rules.local_best),
   ),
   Claim(
     '6.3',
     'Local AMSGrad is 2 points above local SGD.',
-    _on(_LETTER, paper_rules.local_two_above_sgd),
+    _on(_LETTER, rules.local_two_above_sgd),
   ),
   Claim(
     '6.3',
     'Naive local AMSGrad is better than local SGD, too.',
-    _on(_LETTER, paper_rules.naive_beats_sgd),
+    _on(_LETTER, rules.naive_beats_sgd),
   ),
   Claim(
     '6.3',
     'Naive local AMSGrad communicates less than local AMSGrad.',
-    _on(_LETTER, paper_rules.naive_sends_less),
+    _on(_LETTER, rules.naive_sends_less),
   ),
   Claim(
     '6.3',
     'All algorithms are stable over learning rates.',
-    _on(_LETTER, paper_rate_rules.all_stable),
+    _on(_LETTER, rate_rules.all_stable),
   ),
   Claim(
     '6.3',
     'Both AMSGrads outperform local SGD in general over learning rates.',
-    _on_average(_LETTER, paper_grid.LOCAL, paper_grid.NAIVE),
+    _on_average(_LETTER, trial_grid.LOCAL, trial_grid.NAIVE),
   ),
 )
 

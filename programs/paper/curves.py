@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from programs import cells
-from programs import figures
-from programs.paper import grid as paper_grid
+from programs.paper import trial_grid
+from programs.runs import figures
+from programs.runs import finished
 
 
 class Curve(NamedTuple):
@@ -25,7 +25,7 @@ class Curve(NamedTuple):
   deviation: list[float]
 
 
-def curve(runs: Sequence[cells.Cell], name: str) -> Curve:
+def curve(runs: Sequence[finished.Cell], name: str) -> Curve:
   """Returns a metric's curve, as far as all runs have it.
 
   Args:
@@ -40,7 +40,7 @@ def curve(runs: Sequence[cells.Cell], name: str) -> Curve:
   rounds = series[0][0][:length]
   spread = values.std(axis=0, ddof=1) if len(runs) > 1 else 0.0 * values[0]
   return Curve(
-    [paper_grid.LOCAL_STEPS * number for number in rounds],
+    [trial_grid.LOCAL_STEPS * number for number in rounds],
     values.mean(axis=0).tolist(),
     spread.tolist(),
   )

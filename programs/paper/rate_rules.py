@@ -4,25 +4,25 @@ import math
 
 import numpy as np
 
-from programs.paper import grid as paper_grid
-from programs.paper import search as paper_search
+from programs.paper import rate_search
+from programs.paper import trial_grid
 from programs.paper import verdicts
 
 # Section 6.1's largest and section 6.2's chosen learning rates.
 _LARGEST_RATES = {
-  paper_grid.SGD: 1.0,
-  paper_grid.LOCAL: 1e-2,
-  paper_grid.NAIVE: 1e-2,
+  trial_grid.SGD: 1.0,
+  trial_grid.LOCAL: 1e-2,
+  trial_grid.NAIVE: 1e-2,
 }
 _CHOSEN_RATES = {
-  paper_grid.SGD: 1e-4,
-  paper_grid.LOCAL: 1e-3,
-  paper_grid.NAIVE: 1e-3,
+  trial_grid.SGD: 1e-4,
+  trial_grid.LOCAL: 1e-3,
+  trial_grid.NAIVE: 1e-3,
 }
 
 
 def largest_rates(
-  setting: paper_grid.Setting, evidence: verdicts.Evidence
+  setting: trial_grid.Setting, evidence: verdicts.Evidence
 ) -> verdicts.Finding:
   """The largest decades before deterioration are 1, 1e-2 and 1e-2."""
   hits, words = [], []
@@ -34,12 +34,12 @@ def largest_rates(
         f'higher rates of {algorithm.title} on {setting.name} are missing'
       )
     hits.append(math.isclose(largest, _LARGEST_RATES[algorithm]))
-    words.append(f'{algorithm.title} {paper_grid.show_rate(largest)}')
+    words.append(f'{algorithm.title} {trial_grid.show_rate(largest)}')
   return verdicts.Finding(verdicts.counted(hits), ', '.join(words))
 
 
 def chosen_rates(
-  setting: paper_grid.Setting, evidence: verdicts.Evidence
+  setting: trial_grid.Setting, evidence: verdicts.Evidence
 ) -> verdicts.Finding:
   """The best rates are the paper's, within half a decade."""
   hits, words = [], []
@@ -47,17 +47,17 @@ def chosen_rates(
     assert search.best_rate is not None
     ratio = math.log10(search.best_rate / _CHOSEN_RATES[search.algorithm])
     hits.append(abs(ratio) <= 0.53)
-    rate = paper_grid.show_rate(search.best_rate)
+    rate = trial_grid.show_rate(search.best_rate)
     words.append(f'{search.algorithm.title} {rate}')
   return verdicts.Finding(verdicts.counted(hits), ', '.join(words))
 
 
 def naive_very_poor(
-  setting: paper_grid.Setting, evidence: verdicts.Evidence
+  setting: trial_grid.Setting, evidence: verdicts.Evidence
 ) -> verdicts.Finding:
   """Naive is very poor at every rate, or at least far below local AMSGrad."""
-  naive = evidence.search(setting, paper_grid.NAIVE)
-  local = evidence.search(setting, paper_grid.LOCAL)
+  naive = evidence.search(setting, trial_grid.NAIVE)
+  local = evidence.search(setting, trial_grid.LOCAL)
   poor = [a < verdicts.VERY_POOR for a in naive.decades().values()]
   verdict = verdicts.Verdict.DOES_NOT
   if all(poor) and naive.mean < verdicts.VERY_POOR:
@@ -72,12 +72,12 @@ def naive_very_poor(
 
 
 def adaptive_better_on_average(
-  setting: paper_grid.Setting,
-  adaptive: tuple[paper_grid.Algorithm, ...],
+  setting: trial_grid.Setting,
+  adaptive: tuple[trial_grid.Algorithm, ...],
   evidence: verdicts.Evidence,
 ) -> verdicts.Finding:
   """The means over decades up to the largest useful are above, or tied."""
-  sgd = _mean_over_rates(evidence.search(setting, paper_grid.SGD))
+  sgd = _mean_over_rates(evidence.search(setting, trial_grid.SGD))
   words = [f'local SGD {sgd:.1f} %']
   gaps = []
   for algorithm in adaptive:
@@ -93,25 +93,25 @@ def adaptive_better_on_average(
 
 
 def all_stable(
-  setting: paper_grid.Setting, evidence: verdicts.Evidence
+  setting: trial_grid.Setting, evidence: verdicts.Evidence
 ) -> verdicts.Finding:
   """Each algorithm works at several decades."""
   found = {s.algorithm.title: s.useful() for s in evidence.searches(setting)}
   words = [
-    f'{title} {paper_grid.show_rate(rates[0])} to '
-    f'{paper_grid.show_rate(rates[-1])}'
+    f'{title} {trial_grid.show_rate(rates[0])} to '
+    f'{trial_grid.show_rate(rates[-1])}'
     for title, rates in found.items()
   ]
   return verdicts.Finding(
     verdicts.counted(
       [len(rates) >= verdicts.STABLE_DECADES for rates in found.values()]
     ),
-    f'within {100 * paper_search.DETERIORATION:.0f} points of the best decade: '
+    f'within {100 * rate_search.DETERIORATION:.0f} points of the best decade: '
     f'{", ".join(words)}',
   )
 
 
-def _mean_over_rates(search: paper_search.Search) -> float:
+def _mean_over_rates(search: rate_search.Search) -> float:
   largest = search.useful()[-1]
   return float(
     np.mean([a for rate, a in search.decades().items() if rate <= largest])

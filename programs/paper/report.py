@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from programs import records
-from programs.paper import claims as paper_claims
+from programs.paper import claims
+from programs.paper import csv_files
 from programs.paper import document
-from programs.paper import grid as paper_grid
-from programs.paper import search as paper_search
+from programs.paper import rate_search
 from programs.paper import sections
-from programs.paper import tables as paper_tables
+from programs.paper import trial_grid
 from programs.paper import verdicts
+from programs.runs import records
 
 _CLASSES = {
   verdicts.Verdict.REPRODUCES: 'good',
@@ -36,8 +36,8 @@ class Report(NamedTuple):
   """
 
   evidence: verdicts.Evidence
-  grid: paper_grid.Grid
-  missing: Sequence[paper_grid.Trial]
+  grid: trial_grid.Grid
+  missing: Sequence[trial_grid.Trial]
   command: str
 
 
@@ -47,12 +47,12 @@ def write(report: Report, folder: pathlib.Path) -> str:
   Returns:
     A line with the number of claims that reproduce.
   """
-  findings = paper_claims.decide_all(report.evidence)
+  findings = claims.decide_all(report.evidence)
   blocks: list[document.Block] = [
     document.Heading(1, 'Sections 4 and 6 of the paper, run again'),
     *_summary(report, findings),
     *_claims(findings),
-    *sections.theorem(report.evidence.walks, folder),
+    *sections.theorem_section(report.evidence.walks, folder),
   ]
   for result in _in_order(report.evidence):
     blocks += sections.setting_section(result, folder)
@@ -61,12 +61,12 @@ def write(report: Report, folder: pathlib.Path) -> str:
   records.write_text(folder / 'report.md', document.to_markdown(blocks))
   classes = {str(verdict): name for verdict, name in _CLASSES.items()}
   records.write_text(folder / 'report.html', document.to_html(blocks, classes))
-  paper_tables.write_runs(report.evidence, folder / 'results.csv')
-  paper_tables.write_verdicts(findings, folder / 'verdicts.csv')
+  csv_files.write_runs(report.evidence, folder / 'results.csv')
+  csv_files.write_verdicts(findings, folder / 'verdicts.csv')
   return count_verdicts(findings)
 
 
-def count_verdicts(findings: paper_claims.Findings) -> str:
+def count_verdicts(findings: claims.Findings) -> str:
   """Returns how many claims of the paper got which verdict."""
   counts = Counter(f.verdict for claim, f in findings if not claim.is_extra)
   return (
@@ -78,9 +78,7 @@ def count_verdicts(findings: paper_claims.Findings) -> str:
   )
 
 
-def _summary(
-  report: Report, findings: paper_claims.Findings
-) -> list[document.Block]:
+def _summary(report: Report, findings: claims.Findings) -> list[document.Block]:
   blocks: list[document.Block] = [document.Paragraph(count_verdicts(findings))]
   for result in _in_order(report.evidence):
     found = [s for s in result.searches.values() if s.best]
@@ -105,7 +103,7 @@ def _summary(
   return blocks
 
 
-def _claims(findings: paper_claims.Findings) -> list[document.Block]:
+def _claims(findings: claims.Findings) -> list[document.Block]:
   rows = [
     (
       str(number),
@@ -120,7 +118,7 @@ def _claims(findings: paper_claims.Findings) -> list[document.Block]:
     document.Heading(2, 'The claims'),
     document.Paragraph(
       'Accuracies are on test examples, means over the last '
-      f'{paper_search.LAST_PART:.0%} of the iterations, and then means ± '
+      f'{rate_search.LAST_PART:.0%} of the iterations, and then means ± '
       'standard deviations over the seeds at the best learning rate, which is '
       'in parentheses.'
     ),
@@ -132,10 +130,10 @@ def _claims(findings: paper_claims.Findings) -> list[document.Block]:
 
 def _rules() -> list[document.Block]:
   rows = []
-  for number, claim in enumerate(paper_claims.CLAIMS, 1):
+  for number, claim in enumerate(claims.CLAIMS, 1):
     rule = getattr(claim.rule, 'func', claim.rule)
     rows.append((str(number), (rule.__doc__ or '').partition('\n')[0]))
-  points = 100 * paper_search.DETERIORATION
+  points = 100 * rate_search.DETERIORATION
   return [
     document.Heading(2, 'How the verdicts are made'),
     document.Paragraph(
@@ -171,8 +169,8 @@ def _what_was_run(report: Report) -> list[document.Block]:
     document.Heading(2, 'What was run'),
     document.Code(report.command),
     document.Paragraph(
-      f'N = {paper_grid.NUM_CLIENTS} nodes that all take part in every round, '
-      f'k = {paper_grid.LOCAL_STEPS}, epsilon = {paper_grid.EPSILON:g}, '
+      f'N = {trial_grid.NUM_CLIENTS} nodes that all take part in every round, '
+      f'k = {trial_grid.LOCAL_STEPS}, epsilon = {trial_grid.EPSILON:g}, '
       'beta_1 = 0.9, beta_2 = 0.99; no warm-up round, as in the paper, unless '
       'it says so. The AMSGrads are the silo processes, whose nodes keep their '
       f'moments. {_describe_search(grid)} A seed determines the batches and '
@@ -205,13 +203,13 @@ def _what_was_run(report: Report) -> list[document.Block]:
   return blocks
 
 
-def _describe_search(grid: paper_grid.Grid) -> str:
+def _describe_search(grid: trial_grid.Grid) -> str:
   words = (
     'The learning rates are tried with seed 0, upwards until the algorithm '
     'diverges or deteriorates, and downwards to 1e-6 or until it hardly moves '
-    f'(more than {paper_search.IDLE:.0%} of the training loss is left); the '
+    f'(more than {rate_search.IDLE:.0%} of the training loss is left); the '
     'best has the highest test accuracy, as a mean over the last '
-    f'{paper_search.LAST_PART:.0%} of the iterations'
+    f'{rate_search.LAST_PART:.0%} of the iterations'
   )
   if grid.is_refined:
     words += ', half decades beside the best decade included'
@@ -220,7 +218,7 @@ def _describe_search(grid: paper_grid.Grid) -> str:
 
 def _in_order(
   evidence: verdicts.Evidence,
-) -> list[paper_search.SettingResult]:
+) -> list[rate_search.SettingResult]:
   return sorted(
     evidence.results.values(),
     key=lambda result: (result.setting.section, result.setting.is_extra),

@@ -2,14 +2,14 @@
 
 import math
 
-from programs.paper import curves as paper_curves
-from programs.paper import grid as paper_grid
-from programs.paper import search as paper_search
+from programs.paper import curves
+from programs.paper import rate_search
+from programs.paper import trial_grid
 from programs.paper import verdicts
 
 
 def all_well(
-  setting: paper_grid.Setting, evidence: verdicts.Evidence
+  setting: trial_grid.Setting, evidence: verdicts.Evidence
 ) -> verdicts.Finding:
   """All three reach an accuracy that counts as well."""
   found = evidence.searches(setting)
@@ -20,7 +20,7 @@ def all_well(
 
 
 def very_similar(
-  setting: paper_grid.Setting, evidence: verdicts.Evidence
+  setting: trial_grid.Setting, evidence: verdicts.Evidence
 ) -> verdicts.Finding:
   """SGD and local AMSGrad are tied, or at least not a large margin apart."""
   sgd, local, _ = evidence.searches(setting)
@@ -32,7 +32,7 @@ def very_similar(
 
 
 def naive_little_worse(
-  setting: paper_grid.Setting, evidence: verdicts.Evidence
+  setting: trial_grid.Setting, evidence: verdicts.Evidence
 ) -> verdicts.Finding:
   """Naive is below both others, by a small margin."""
   sgd, local, naive = evidence.searches(setting)
@@ -51,7 +51,7 @@ def naive_little_worse(
 
 
 def no_clear_advantage(
-  setting: paper_grid.Setting, evidence: verdicts.Evidence
+  setting: trial_grid.Setting, evidence: verdicts.Evidence
 ) -> verdicts.Finding:
   """Local AMSGrad is not better than the better of the others."""
   sgd, local, naive = evidence.searches(setting)
@@ -63,31 +63,31 @@ def no_clear_advantage(
 
 
 def local_beats_sgd(
-  setting: paper_grid.Setting, evidence: verdicts.Evidence
+  setting: trial_grid.Setting, evidence: verdicts.Evidence
 ) -> verdicts.Finding:
   """Local AMSGrad is better than SGD, by more than a small margin."""
   return _margin(
-    evidence.search(setting, paper_grid.LOCAL),
-    evidence.search(setting, paper_grid.SGD),
+    evidence.search(setting, trial_grid.LOCAL),
+    evidence.search(setting, trial_grid.SGD),
     verdicts.SMALL_MARGIN,
     verdicts.SIMILAR,
   )
 
 
 def local_two_above_sgd(
-  setting: paper_grid.Setting, evidence: verdicts.Evidence
+  setting: trial_grid.Setting, evidence: verdicts.Evidence
 ) -> verdicts.Finding:
   """Local AMSGrad is two points, up to rounding, above SGD."""
   return _margin(
-    evidence.search(setting, paper_grid.LOCAL),
-    evidence.search(setting, paper_grid.SGD),
+    evidence.search(setting, trial_grid.LOCAL),
+    evidence.search(setting, trial_grid.SGD),
     verdicts.TWO_POINTS,
     verdicts.BETTER,
   )
 
 
 def local_best(
-  setting: paper_grid.Setting, evidence: verdicts.Evidence
+  setting: trial_grid.Setting, evidence: verdicts.Evidence
 ) -> verdicts.Finding:
   """Local AMSGrad is above both others, or at least tied with the better."""
   sgd, local, naive = evidence.searches(setting)
@@ -96,27 +96,25 @@ def local_best(
 
 
 def naive_beats_sgd(
-  setting: paper_grid.Setting, evidence: verdicts.Evidence
+  setting: trial_grid.Setting, evidence: verdicts.Evidence
 ) -> verdicts.Finding:
   """Naive is above SGD, or at least tied with it."""
   return _margin(
-    evidence.search(setting, paper_grid.NAIVE),
-    evidence.search(setting, paper_grid.SGD),
+    evidence.search(setting, trial_grid.NAIVE),
+    evidence.search(setting, trial_grid.SGD),
     verdicts.BETTER,
     -verdicts.BETTER,
   )
 
 
 def sgd_is_slow(
-  setting: paper_grid.Setting, evidence: verdicts.Evidence
+  setting: trial_grid.Setting, evidence: verdicts.Evidence
 ) -> verdicts.Finding:
   """SGD needs more iterations to nine tenths of local AMSGrad's accuracy."""
   sgd, local, _ = evidence.searches(setting)
   wanted = 0.9 * local.mean / 100
   needed = [
-    paper_curves.first_reaching(
-      paper_curves.curve(search.best, 'test/accuracy'), wanted
-    )
+    curves.first_reaching(curves.curve(search.best, 'test/accuracy'), wanted)
     for search in (sgd, local)
   ]
   if math.isinf(needed[1]):
@@ -129,11 +127,11 @@ def sgd_is_slow(
 
 
 def naive_sends_less(
-  setting: paper_grid.Setting, evidence: verdicts.Evidence
+  setting: trial_grid.Setting, evidence: verdicts.Evidence
 ) -> verdicts.Finding:
   """A round of naive moves fewer bytes than one of local AMSGrad."""
-  naive = evidence.search(setting, paper_grid.NAIVE).bytes_per_client()
-  local = evidence.search(setting, paper_grid.LOCAL).bytes_per_client()
+  naive = evidence.search(setting, trial_grid.NAIVE).bytes_per_client()
+  local = evidence.search(setting, trial_grid.LOCAL).bytes_per_client()
   if not sum(naive):
     raise verdicts.NotRunError(
       f'naive local AMSGrad on {setting.name} diverged'
@@ -149,8 +147,8 @@ def naive_sends_less(
 
 
 def _margin(
-  better: paper_search.Search,
-  worse: paper_search.Search,
+  better: rate_search.Search,
+  worse: rate_search.Search,
   full: float,
   part: float,
 ) -> verdicts.Finding:

@@ -5,19 +5,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from programs import counterexample_paths
+from programs.paper import counterexample_paths
 from programs.paper import document
-from programs.paper import figures as paper_figures
-from programs.paper import grid as paper_grid
-from programs.paper import search as paper_search
-from programs.paper import theorem as paper_theorem
+from programs.paper import plots
+from programs.paper import rate_search
+from programs.paper import theorem
+from programs.paper import trial_grid
 from programs.paper import verdicts
 
 BEYOND = 'beyond the paper'
 
 
-def theorem(
-  walks: Sequence[paper_theorem.Walk], folder: pathlib.Path
+def theorem_section(
+  walks: Sequence[theorem.Walk], folder: pathlib.Path
 ) -> list[document.Block]:
   """Returns the section on Theorem 4.1, and draws its figure."""
   blocks: list[document.Block] = [document.Heading(2, '4.1 The counterexample')]
@@ -43,7 +43,7 @@ def theorem(
 
 
 def setting_section(
-  result: paper_search.SettingResult, folder: pathlib.Path
+  result: rate_search.SettingResult, folder: pathlib.Path
 ) -> list[document.Block]:
   """Returns the section on a data set, and draws its figures."""
   name = result.setting.name
@@ -55,14 +55,14 @@ def setting_section(
   if not any(search.by_rate for search in result.searches.values()):
     return [*blocks, document.Paragraph('Not run.')]
   comparison = folder / f'{name}_comparison.png'
-  paper_figures.draw_comparison(result, comparison)
+  plots.draw_comparison(result, comparison)
   step_sizes = folder / f'{name}_step_sizes.png'
-  paper_figures.draw_step_sizes(result, step_sizes)
+  plots.draw_step_sizes(result, step_sizes)
   return [
     *blocks,
     document.Paragraph(
       f'After {result.setting.iterations:,} iterations (accuracies: means over '
-      f'the last {paper_search.LAST_PART:.0%} of them), with the best learning '
+      f'the last {rate_search.LAST_PART:.0%} of them), with the best learning '
       'rate of each algorithm:'
     ),
     _best_table(result),
@@ -83,7 +83,7 @@ def setting_section(
   ]
 
 
-def _best_table(result: paper_search.SettingResult) -> document.Table:
+def _best_table(result: rate_search.SettingResult) -> document.Table:
   rows = []
   searches = [(s.algorithm.title, s) for s in result.searches.values()]
   if result.warm_up is not None:
@@ -92,12 +92,12 @@ def _best_table(result: paper_search.SettingResult) -> document.Table:
     if not search.best or search.best_rate is None:
       rows.append((title, *['not run'] * 6))
       continue
-    losses = [paper_search.last_loss(cell) for cell in search.best]
+    losses = [rate_search.last_loss(cell) for cell in search.best]
     down, up = search.bytes_per_client()
     rows.append(
       (
         title,
-        paper_grid.show_rate(search.best_rate),
+        trial_grid.show_rate(search.best_rate),
         str(len(search.best)),
         verdicts.show_accuracy(search),
         f'{np.mean(losses):.4f}',
@@ -119,26 +119,26 @@ def _best_table(result: paper_search.SettingResult) -> document.Table:
   )
 
 
-def _rates_table(result: paper_search.SettingResult) -> document.Table:
+def _rates_table(result: rate_search.SettingResult) -> document.Table:
   searches = list(result.searches.values())
   rates = sorted({rate for s in searches for rate in s.by_rate})
   rows = [
-    (paper_grid.show_rate(rate), *(_outcome(s, rate) for s in searches))
+    (trial_grid.show_rate(rate), *(_outcome(s, rate) for s in searches))
     for rate in rates
   ]
   return document.Table(('rate', *(s.algorithm.title for s in searches)), rows)
 
 
-def _outcome(search: paper_search.Search, rate: float) -> str:
+def _outcome(search: rate_search.Search, rate: float) -> str:
   cell = search.by_rate.get(rate)
   if cell is None:
     return ''
   if cell.diverged_at:
-    return f'diverged at {cell.diverged_at * paper_grid.LOCAL_STEPS}'
+    return f'diverged at {cell.diverged_at * trial_grid.LOCAL_STEPS}'
   best = ' (best)' if rate == search.best_rate else ''
-  return f'{100 * paper_search.final_accuracy(cell):.1f}{best}'
+  return f'{100 * rate_search.final_accuracy(cell):.1f}{best}'
 
 
-def setting_title(setting: paper_grid.Setting) -> str:
+def setting_title(setting: trial_grid.Setting) -> str:
   """Returns the title of a data set."""
   return setting.title + (f' ({BEYOND})' if setting.is_extra else '')

@@ -4,9 +4,9 @@ import json
 import pathlib
 from typing import NamedTuple
 
-from programs import command_line
-from programs import counterexample_paths
-from programs import records
+from programs.cli import errors
+from programs.paper import counterexample_paths
+from programs.runs import records
 
 # The proof's alpha, and two more: "no matter how small the stepsize is".
 PAPER_RATE = 0.1
@@ -71,7 +71,7 @@ def _read(rate: float, path: pathlib.Path) -> Walk:
     names = counterexample_paths.NAMES
     return Walk(rate, {name: paths[name] for name in names})
   except (ValueError, KeyError) as error:
-    raise command_line.ProgramError(
+    raise errors.ProgramError(
       f'{path} is not a record of this program ({error}): remove it to run it '
       'again.'
     ) from error

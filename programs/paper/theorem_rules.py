@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from programs import counterexample_paths
-from programs.paper import theorem as paper_theorem
+from programs.paper import counterexample_paths
+from programs.paper import theorem
 from programs.paper import verdicts
 
 
@@ -29,9 +29,9 @@ def shared_does_not(evidence: verdicts.Evidence) -> verdicts.Finding:
   return _on_walks(evidence, counterexample_paths.SHARED, away=False)
 
 
-def _paper_walk(evidence: verdicts.Evidence) -> paper_theorem.Walk:
+def _paper_walk(evidence: verdicts.Evidence) -> theorem.Walk:
   for walk in evidence.walks:
-    if walk.learning_rate == paper_theorem.PAPER_RATE:
+    if walk.learning_rate == theorem.PAPER_RATE:
       return walk
   raise verdicts.NotRunError('the counterexample is missing')
 

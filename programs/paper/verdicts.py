@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from programs.paper import grid as paper_grid
-from programs.paper import search as paper_search
-from programs.paper import theorem as paper_theorem
+from programs.paper import rate_search
+from programs.paper import theorem
+from programs.paper import trial_grid
 
 # Two accuracies that are this close are "very similar", or tied.
 SIMILAR = 1.0
@@ -68,12 +68,12 @@ class Evidence(NamedTuple):
     results: The results on the data sets, by their names.
   """
 
-  walks: Sequence[paper_theorem.Walk]
-  results: Mapping[str, paper_search.SettingResult]
+  walks: Sequence[theorem.Walk]
+  results: Mapping[str, rate_search.SettingResult]
 
   def search(
-    self, setting: paper_grid.Setting, algorithm: paper_grid.Algorithm
-  ) -> paper_search.Search:
+    self, setting: trial_grid.Setting, algorithm: trial_grid.Algorithm
+  ) -> rate_search.Search:
     """Returns a search that is complete.
 
     Raises:
@@ -90,9 +90,9 @@ class Evidence(NamedTuple):
       )
     return search
 
-  def searches(self, setting: paper_grid.Setting) -> list[paper_search.Search]:
+  def searches(self, setting: trial_grid.Setting) -> list[rate_search.Search]:
     """Returns those of all algorithms: SGD, local and naive local AMSGrad."""
-    return [self.search(setting, a) for a in paper_grid.ALGORITHMS]
+    return [self.search(setting, a) for a in trial_grid.ALGORITHMS]
 
 
 def graded(value: float, full: float, part: float) -> Verdict:
@@ -109,20 +109,20 @@ def counted(hits: Sequence[bool]) -> Verdict:
   return Verdict.PARTLY if any(hits) else Verdict.DOES_NOT
 
 
-def show(search: paper_search.Search) -> str:
+def show(search: rate_search.Search) -> str:
   """Returns an algorithm's accuracy as '96.0 ± 0.3 % (3e-3)'."""
   assert search.best_rate is not None
-  rate = paper_grid.show_rate(search.best_rate)
+  rate = trial_grid.show_rate(search.best_rate)
   return f'{show_accuracy(search)} % (rate {rate})'
 
 
-def show_accuracy(search: paper_search.Search) -> str:
+def show_accuracy(search: rate_search.Search) -> str:
   """Returns an algorithm's accuracy as '96.0 ± 0.3'."""
   if len(search.best) < 2:
     return f'{search.mean:.1f}'
   return f'{search.mean:.1f} ± {search.deviation:.1f}'
 
 
-def show_all(searches: Sequence[paper_search.Search]) -> str:
+def show_all(searches: Sequence[rate_search.Search]) -> str:
   """Returns the accuracies of several algorithms."""
   return ', '.join(f'{s.algorithm.title} {show(s)}' for s in searches)

@@ -10,12 +10,12 @@ import time
 
 import pytest
 
-from programs.contenders import environments
-from programs.contenders import measurements as measurements_lib
-from programs.contenders import process_tree
-from programs.contenders import registry
-from programs.contenders import results as results_lib
-from programs.contenders import session
+from programs.benchmarking import environments
+from programs.benchmarking import lineup
+from programs.benchmarking import measurements
+from programs.benchmarking import process_tree
+from programs.benchmarking import race
+from programs.benchmarking import results
 
 # Talks as contenders do, and takes as long as it is told.
 _FAKE = """
@@ -53,9 +53,7 @@ class _Silence:
 
 def _timed(contender, clients, times):
   return [
-    measurements_lib.Row(
-      'mlp', contender, measurements_lib.TIMED, clients, i, seconds
-    )
+    measurements.Row('mlp', contender, measurements.TIMED, clients, i, seconds)
     for i, seconds in enumerate(times, 1)
   ]
 
@@ -76,15 +74,15 @@ def _processes(*words):
 def _race(behaviours, tmp_path, repetitions=2):
   (tmp_path / 'fake.py').write_text(_FAKE)
   contenders = [
-    registry.Contender(
+    lineup.Contender(
       name, name, 'fake', (behaviour,), {'PYTHONPATH': str(tmp_path)}
     )
     for name, behaviour in behaviours.items()
   ]
-  plan = session.Plan((2, 10), repetitions, warm_up_rounds=2, slowest=10.0)
+  plan = race.Plan((2, 10), repetitions, warm_up_rounds=2, slowest=10.0)
   rows = []
   progress = _Silence()
-  race = session.Session(
+  contest = race.Session(
     'mlp',
     plan,
     dict.fromkeys(behaviours, pathlib.Path(sys.executable)),
@@ -92,10 +90,10 @@ def _race(behaviours, tmp_path, repetitions=2):
     rows.append,
     progress,
   )
-  race.run(contenders)
+  contest.run(contenders)
   # Two warm-up rounds of 2 clients, one of 10, and the repetitions.
   assert progress.clients == len(behaviours) * (14 + repetitions * 12)
-  return measurements_lib.Measurements(rows)
+  return measurements.Measurements(rows)
 
 
 def test_ratios_are_taken_in_each_repetition():
@@ -106,7 +104,7 @@ def test_ratios_are_taken_in_each_repetition():
     # Interrupted before the third.
     *_timed('native', 100, [30.0, 50.0]),
   ]
-  numbers = measurements_lib.Measurements(rows)
+  numbers = measurements.Measurements(rows)
   # 3, 1 and 2: not the ratio of the medians, which is 1.5.
   assert numbers.ratio('mlp', 'native', 10) == (2.0, 3)
   assert numbers.ratio('mlp', 'native', 100) == (4.0, 2)
@@ -119,9 +117,9 @@ def test_ratios_are_taken_in_each_repetition():
 
 
 def test_report_is_made_from_the_file(tmp_path):
-  kinds = measurements_lib
-  results = results_lib.Results(tmp_path)
-  assert results.report() == ''
+  kinds = measurements
+  found = results.Results(tmp_path)
+  assert found.report() == ''
   rows = [
     kinds.Row('mlp', '', kinds.MACHINE, note='a CPU, 2 cores'),
     kinds.Row('mlp', 'bare', kinds.VERSIONS, note='tensorflow 2.14.1'),
@@ -136,8 +134,8 @@ def test_report_is_made_from_the_file(tmp_path):
     *_timed('device', 100, [9.0, 18.0]),
   ]
   for row in rows:
-    results.add(row)
-  tables = results_lib.Results(tmp_path).report()
+    found.add(row)
+  tables = results.Results(tmp_path).report()
   assert (tmp_path / 'benchmark.md').read_text() == tables
   assert (tmp_path / 'benchmark.png').stat().st_size > 5000
   assert '(median of 2 repetitions' in tables
@@ -160,7 +158,7 @@ def test_contenders_take_turns(tmp_path):
   order = [
     (row.repetition, row.clients, row.contender)
     for row in numbers.rows
-    if row.kind == measurements_lib.TIMED
+    if row.kind == measurements.TIMED
   ]
   assert order == [
     (repetition, clients, name)
@@ -172,7 +170,7 @@ def test_contenders_take_turns(tmp_path):
   assert numbers.growth('mlp', 'other') == (1.0, 2)
   assert numbers.first_round('mlp', 'other') == 10.0
   assert numbers.peak('mlp', 'other', 2) > 1e6
-  note = numbers.note(measurements_lib.VERSIONS, 'mlp', 'other')
+  note = numbers.note(measurements.VERSIONS, 'mlp', 'other')
   assert note == 'fake 1.0'
 
 
@@ -188,10 +186,10 @@ def test_contenders_take_turns(tmp_path):
 )
 def test_who_cannot_go_on_is_left_out(behaviour, reason, tmp_path, monkeypatch):
   # So that a round of 2 clients may take 2 seconds: 10 times 2, less 18.
-  monkeypatch.setattr(session, '_GRACE_SECONDS', -18.0)
-  monkeypatch.setattr('programs.contenders.processes._SECONDS_TO_END', 1)
+  monkeypatch.setattr(race, '_GRACE_SECONDS', -18.0)
+  monkeypatch.setattr('programs.benchmarking.children._SECONDS_TO_END', 1)
   numbers = _race({'bare': '', 'other': behaviour, 'third': ''}, tmp_path)
-  kind = measurements_lib.LEFT_OUT
+  kind = measurements.LEFT_OUT
   assert reason in numbers.note(kind, 'mlp', 'other')
   assert numbers.note(kind, 'mlp', 'third') == ''
   assert numbers.ratio('mlp', 'third', 10) == (1.0, 2)
@@ -199,7 +197,7 @@ def test_who_cannot_go_on_is_left_out(behaviour, reason, tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_installed_is_one_line(tmp_path):
-  peer = registry.Contender(
+  peer = lineup.Contender(
     'peer', 'Peer', 'fake', requirements=(str(tmp_path / 'missing.whl'),)
   )
   with pytest.raises(environments.UnavailableError) as raised:

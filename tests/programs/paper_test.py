@@ -2,21 +2,21 @@
 
 import pytest
 
-from programs import cells
-from programs import counterexample_paths
-from programs.paper import claims as paper_claims
-from programs.paper import document as paper_document
-from programs.paper import grid as paper_grid
-from programs.paper import rules as paper_rules
-from programs.paper import search as paper_search
-from programs.paper import theorem as paper_theorem
-from programs.paper import verdicts as paper_verdicts
+from programs.paper import claims
+from programs.paper import counterexample_paths
+from programs.paper import document
+from programs.paper import rate_search
+from programs.paper import rules
+from programs.paper import theorem
+from programs.paper import trial_grid
+from programs.paper import verdicts
 from programs.paper.verdicts import Verdict
+from programs.runs import finished
 
-_GRID = paper_grid.Grid(
-  settings=paper_grid.SETTINGS,
+_GRID = trial_grid.Grid(
+  settings=trial_grid.SETTINGS,
   seeds=3,
-  rates={a: paper_grid.decades(a) for a in paper_grid.ALGORITHMS},
+  rates={a: trial_grid.decades(a) for a in trial_grid.ALGORITHMS},
   is_refined=True,
   has_warm_up=True,
 )
@@ -31,15 +31,15 @@ def _cell(trial, accuracy, diverged_at=None, loss=0.5, first_loss=2.3):
       'test/accuracy': accuracy * min(1.0, 1.3 * number / trial.rounds),
       'bytes/down_per_client': 2e3 if trial.algorithm.is_adaptive else 1e3,
       'bytes/up_per_client': 3e3
-      if trial.algorithm is paper_grid.LOCAL
+      if trial.algorithm is trial_grid.LOCAL
       else 1e3,
     }
     for number in range(1, trial.rounds + 1)
   ]
-  return cells.Cell(trial.experiment(), rows, diverged_at)
+  return finished.Cell(trial.experiment(), rows, diverged_at)
 
 
-def _search_with(accuracy_fn, setting=paper_grid.MNIST, grid=_GRID):
+def _search_with(accuracy_fn, setting=trial_grid.MNIST, grid=_GRID):
   """Returns the result of a search, and the trials in order.
 
   Args:
@@ -58,7 +58,7 @@ def _search_with(accuracy_fn, setting=paper_grid.MNIST, grid=_GRID):
       return None
     return _cell(trial, max(accuracy, 0.0), 3 if accuracy < 0 else None)
 
-  return paper_search.run_setting(setting, grid, run_fn), trials
+  return rate_search.run_setting(setting, grid, run_fn), trials
 
 
 def _rates_of(trials, algorithm, seed=0):
@@ -73,7 +73,7 @@ class TestSearch:
   def test_goes_up_until_it_deteriorates_then_down_then_beside_the_best(self):
     accuracies = {1e-2: 0.8, 1e-1: 0.9, 1.0: 0.79, 3e-2: 0.91}
     result, trials = _search_with(lambda t: accuracies.get(t.learning_rate, 0))
-    assert _rates_of(trials, paper_grid.SGD) == [
+    assert _rates_of(trials, trial_grid.SGD) == [
       *(1e-2, 1e-1, 1.0),
       *(1e-3, 1e-4, 1e-5, 1e-6),
       *(3e-1, 3e-2),
@@ -81,8 +81,8 @@ class TestSearch:
     search = result.searches['local_sgd']
     assert search.stopped_at == 1.0
     assert search.best_rate == 3e-2
-    assert _rates_of(trials, paper_grid.SGD, seed=1) == [3e-2]
-    assert _rates_of(trials, paper_grid.SGD, seed=2) == [3e-2]
+    assert _rates_of(trials, trial_grid.SGD, seed=1) == [3e-2]
+    assert _rates_of(trials, trial_grid.SGD, seed=2) == [3e-2]
     assert list(search.by_rate) == sorted(search.by_rate)
     assert search.useful() == [1e-2, 1e-1]
 
@@ -95,7 +95,7 @@ class TestSearch:
       return _cell(trial, 0.9 if loss == 0.5 else 0.2, loss=loss)
 
     grid = _GRID._replace(is_refined=False, has_warm_up=False, seeds=1)
-    result = paper_search.run_setting(paper_grid.MNIST, grid, run_fn)
+    result = rate_search.run_setting(trial_grid.MNIST, grid, run_fn)
     search = result.searches['local_sgd']
     assert search.idle_at == 1e-3
     assert min(search.by_rate) == 1e-3
@@ -103,8 +103,8 @@ class TestSearch:
 
   def test_goes_on_upwards_while_it_is_good(self):
     result, trials = _search_with(lambda t: 0.9)
-    assert max(_rates_of(trials, paper_grid.SGD)) == 10.0
-    assert max(_rates_of(trials, paper_grid.NAIVE)) == 1.0
+    assert max(_rates_of(trials, trial_grid.SGD)) == 10.0
+    assert max(_rates_of(trials, trial_grid.NAIVE)) == 1.0
     assert result.searches['local_sgd'].stopped_at is None
 
   def test_stops_where_it_diverges(self):
@@ -112,20 +112,20 @@ class TestSearch:
       return -1 if trial.learning_rate >= 1e-3 else 0.5
 
     result, trials = _search_with(accuracy)
-    assert max(_rates_of(trials, paper_grid.LOCAL)) == 1e-3
+    assert max(_rates_of(trials, trial_grid.LOCAL)) == 1e-3
     search = result.searches['silo_local_amsgrad']
     assert search.stopped_at == 1e-3
     assert search.best_rate < 1e-3
 
   def test_equal_accuracies_are_told_apart_by_the_loss(self):
-    trial = paper_grid.Trial(paper_grid.MNIST, paper_grid.SGD, 0.1)
+    trial = trial_grid.Trial(trial_grid.MNIST, trial_grid.SGD, 0.1)
     by_rate = {
       0.1: _cell(trial, 0.9, loss=0.3),
       0.2: _cell(trial, 0.9, loss=0.2),
       0.3: _cell(trial, 0.9, diverged_at=2),
     }
-    assert paper_search.best_rate(by_rate) == 0.2
-    assert paper_search.best_rate({}) is None
+    assert rate_search.best_rate(by_rate) == 0.2
+    assert rate_search.best_rate({}) is None
 
   def test_warm_up_is_local_amsgrad_at_its_best_rate(self):
     result, trials = _search_with(lambda t: 0.9 - t.learning_rate)
@@ -133,11 +133,11 @@ class TestSearch:
     assert [t.seed for t in warm] == [0, 1, 2]
     best = result.searches['silo_local_amsgrad'].best_rate
     assert {(t.algorithm, t.learning_rate) for t in warm} == {
-      (paper_grid.LOCAL, best)
+      (trial_grid.LOCAL, best)
     }
 
   def test_does_not_plan_fewer_rounds_than_it_runs(self):
-    grid = _GRID._replace(settings=[paper_grid.MNIST])
+    grid = _GRID._replace(settings=[trial_grid.MNIST])
     _, trials = _search_with(lambda t: 0.9, grid=grid)
     rounds = sum(t.rounds for t in trials)
     # The best rate may be a decade, which saves no run, or half a decade.
@@ -163,20 +163,20 @@ class TestRates:
     [(1e-2, [3e-2, 3e-3]), (1.0, [3.0, 3e-1]), (1e-6, [3e-6, 3e-7])],
   )
   def test_half_decades(self, rate, expected):
-    assert paper_grid.half_decades(rate) == expected
+    assert trial_grid.half_decades(rate) == expected
 
   @pytest.mark.parametrize(
     ('rate', 'expected'), [(1e-3, '1e-3'), (3e-1, '3e-1'), (1, '1'), (10, '10')]
   )
   def test_are_shown_as_in_the_paper(self, rate, expected):
-    assert paper_grid.show_rate(rate) == expected
+    assert trial_grid.show_rate(rate) == expected
 
   def test_names_of_trials_differ(self):
     _, trials = _search_with(lambda t: 0.9)
     assert len({t.name for t in trials}) == len(trials)
 
   def test_the_paper_has_no_warm_up(self):
-    trial = paper_grid.Trial(paper_grid.MNIST, paper_grid.LOCAL, 1e-3)
+    trial = trial_grid.Trial(trial_grid.MNIST, trial_grid.LOCAL, 1e-3)
     experiment = trial.experiment()
     assert experiment.algorithm_options.warm_up_rounds == 0
     assert experiment.algorithm_options.epsilon == 1e-4
@@ -188,7 +188,7 @@ class TestRates:
 def _walks(naive_sign=1.0, shared_end=0.0):
   """Returns walks of ten rounds; naive as in the proof if the sign is 1."""
   walks = []
-  for rate in (paper_theorem.PAPER_RATE, *paper_theorem.SMALLER_RATES):
+  for rate in (theorem.PAPER_RATE, *theorem.SMALLER_RATES):
     naive = [5.0]
     for t in range(1, 11):
       naive.append(naive[-1] + naive_sign * rate / 3 / (1 - 0.5**t) ** 0.5)
@@ -196,7 +196,7 @@ def _walks(naive_sign=1.0, shared_end=0.0):
       counterexample_paths.NAIVE: naive,
       counterexample_paths.SHARED: [5.0, shared_end],
     }
-    walks.append(paper_theorem.Walk(rate, paths))
+    walks.append(theorem.Walk(rate, paths))
   return walks
 
 
@@ -216,16 +216,16 @@ def _verdict(words, *, walks=(), **accuracy_fns):
     walks: Theorem 4.1's walks.
     **accuracy_fns: By the name of the data set, see `_search_with`.
   """
-  settings = {s.name: s for s in paper_grid.SETTINGS}
-  evidence = paper_verdicts.Evidence(
+  settings = {s.name: s for s in trial_grid.SETTINGS}
+  evidence = verdicts.Evidence(
     walks,
     {
       name: _search_with(fn, settings[name])[0]
       for name, fn in accuracy_fns.items()
     },
   )
-  (claim,) = [c for c in paper_claims.CLAIMS if words in c.words]
-  finding = paper_claims.decide(claim, evidence)
+  (claim,) = [c for c in claims.CLAIMS if words in c.words]
+  finding = claims.decide(claim, evidence)
   assert finding.figures
   return finding.verdict
 
@@ -233,9 +233,9 @@ def _verdict(words, *, walks=(), **accuracy_fns):
 def _constant(sgd, local, naive):
   """Returns accuracies of the three algorithms, the same at every rate."""
   accuracies = {
-    paper_grid.SGD: sgd,
-    paper_grid.LOCAL: local,
-    paper_grid.NAIVE: naive,
+    trial_grid.SGD: sgd,
+    trial_grid.LOCAL: local,
+    trial_grid.NAIVE: naive,
   }
   return lambda trial: accuracies[trial.algorithm]
 
@@ -243,9 +243,9 @@ def _constant(sgd, local, naive):
 def _peak(sgd, local, naive):
   """Returns an accuracy of 0.9 up to these rates, and 0.1 above."""
   largest = {
-    paper_grid.SGD: sgd,
-    paper_grid.LOCAL: local,
-    paper_grid.NAIVE: naive,
+    trial_grid.SGD: sgd,
+    trial_grid.LOCAL: local,
+    trial_grid.NAIVE: naive,
   }
   return lambda t: 0.9 if t.learning_rate <= largest[t.algorithm] else 0.1
 
@@ -253,9 +253,9 @@ def _peak(sgd, local, naive):
 def _only_at(sgd, local, naive):
   """Returns an accuracy of 0.9 at these rates, and 0.1 elsewhere."""
   rates = {
-    paper_grid.SGD: sgd,
-    paper_grid.LOCAL: local,
-    paper_grid.NAIVE: naive,
+    trial_grid.SGD: sgd,
+    trial_grid.LOCAL: local,
+    trial_grid.NAIVE: naive,
   }
   return lambda t: 0.9 if t.learning_rate == rates[t.algorithm] else 0.1
 
@@ -383,7 +383,7 @@ class TestVerdicts:
     [
       (
         lambda t: (
-          0.9 if t.algorithm is paper_grid.SGD else _only_at(1, 1e-3, 1e-3)(t)
+          0.9 if t.algorithm is trial_grid.SGD else _only_at(1, 1e-3, 1e-3)(t)
         ),
         _PARTLY,
       ),
@@ -397,20 +397,20 @@ class TestVerdicts:
     ('naive_bytes', 'expected'), [(2e3, _YES), (4.8e3, _PARTLY), (6e3, _NO)]
   )
   def test_on_communication(self, naive_bytes, expected):
-    setting = paper_grid.LETTER
+    setting = trial_grid.LETTER
     result, _ = _search_with(lambda t: 0.9, setting)
     # Local AMSGrad moves 5 kB.
     for row in result.searches['silo_naive_amsgrad'].best[0].rows:
       row['bytes/down_per_client'] = row['bytes/up_per_client'] = (
         naive_bytes / 2
       )
-    evidence = paper_verdicts.Evidence([], {setting.name: result})
-    found = paper_rules.naive_sends_less(setting, evidence)
+    evidence = verdicts.Evidence([], {setting.name: result})
+    found = rules.naive_sends_less(setting, evidence)
     assert found.verdict is expected
 
   def test_nothing_is_decided_without_its_runs(self):
-    evidence = paper_verdicts.Evidence([], {})
-    for claim, finding in paper_claims.decide_all(evidence):
+    evidence = verdicts.Evidence([], {})
+    for claim, finding in claims.decide_all(evidence):
       assert finding.verdict is Verdict.NOT_RUN, claim
       assert finding.figures
 
@@ -423,14 +423,14 @@ class TestVerdicts:
 
 def test_documents_are_escaped_and_marked():
   blocks = [
-    paper_document.Heading(1, 'A < B'),
-    paper_document.Table(('a', 'b'), [('x|y', 'partly')]),
-    paper_document.Code('a & b'),
+    document.Heading(1, 'A < B'),
+    document.Table(('a', 'b'), [('x|y', 'partly')]),
+    document.Code('a & b'),
   ]
-  markdown = paper_document.to_markdown(blocks)
+  markdown = document.to_markdown(blocks)
   assert '# A < B' in markdown
   assert '| x\\|y | partly |' in markdown
-  page = paper_document.to_html(blocks, {'partly': 'fair'})
+  page = document.to_html(blocks, {'partly': 'fair'})
   assert '<h1>A &lt; B</h1>' in page
   assert '<td class="fair">partly</td>' in page
   assert '<pre>a &amp; b</pre>' in page

@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from programs import command_line
-from programs import experiments
-from programs import training
+from programs.cli import errors
+from programs.runs import experiments
+from programs.runs import loop
 from tff_local_ams import runtime
 
 _FLAGS = (
@@ -23,7 +23,9 @@ _FLAGS = (
 _SUICIDE = """
 import os, signal, sys
 import tensorflow as tf
-from programs import command_line, records, train
+from programs import train
+from programs.cli import entry_point
+from programs.runs import records
 def die(*arguments, **keywords):
   os.kill(os.getpid(), signal.SIGKILL)
 def die_at(module, name, is_time):
@@ -44,7 +46,7 @@ elif moment == 'checkpoint':
       die()
     return save(module, path, **keywords)
   save, tf.saved_model.save = tf.saved_model.save, save_half
-command_line.run(train.main)
+entry_point.run(train.main)
 """
 
 # No file may be larger than 100 kB, which a checkpoint is and a row is not.
@@ -102,8 +104,8 @@ def _assert_other_settings_are_refused(folder):
     {},
     {'learning_rate': 0.5},
   )
-  with pytest.raises(command_line.ProgramError) as raised:
-    training.train(experiment, folder, lambda round_number, metrics: None)
+  with pytest.raises(errors.ProgramError) as raised:
+    loop.train(experiment, folder, lambda round_number, metrics: None)
   for difference in (
     'rounds (there 5, now 1)',
     'learning_rate (there 0.003, now 0.5)',
@@ -139,7 +141,7 @@ def test_goes_on_from_the_checkpoint_before_a_corrupt_one(tmp_path, capsys):
   """With silos, whose states are tensors on a device and arrays in files."""
 
   def train(rounds):
-    training.train(
+    loop.train(
       experiments.make_experiment(
         'gaussian_mixture',
         'silo_local_amsgrad',

@@ -15,7 +15,7 @@ import traceback
 from absl import app
 from absl import flags
 
-from programs import help_page
+from programs.cli import help_page
 
 
 def run(module, arguments):

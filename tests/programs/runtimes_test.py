@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from programs import experiments
-from programs import training
+from programs.runs import experiments
+from programs.runs import loop
 from tff_local_ams import runtime
 
 _TRAIN = (
@@ -42,7 +42,7 @@ def test_resuming_on_device_is_exact(algorithm, tmp_path):
   def train(name, rounds):
     folder = tmp_path / name
     folder.mkdir(exist_ok=True)
-    return training.train(
+    return loop.train(
       experiments.make_experiment(
         'gaussian_mixture',
         algorithm,

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import data
-from programs import data_sources
+from programs.federated_program import data_source
 
 _FLAGS = (
   '--dataset=gaussian_mixture',
@@ -30,14 +30,16 @@ _FLAGS = (
 # Kills itself when all of round 4 is written but its state.
 _SUICIDE = """
 import os, signal
-from programs import command_line, records, train_program
+from programs import train_program
+from programs.cli import entry_point
+from programs.runs import records
 def add_state_or_die(self, round_number, state):
   if round_number == 4:
     os.kill(os.getpid(), signal.SIGKILL)
   add_state(self, round_number, state)
 add_state = records.Records.add_state
 records.Records.add_state = add_state_or_die
-command_line.run(train_program.main)
+entry_point.run(train_program.main)
 """
 
 
@@ -167,15 +169,15 @@ def test_divergence_is_one_sentence(tmp_path, run_program):
 @pytest.mark.parametrize('local_steps', [3, None])
 def test_iterator_goes_on_from_its_bytes(local_steps):
   task = data.load_task('gaussian_mixture', num_clients=10)
-  config = data_sources.ClientsConfig(
+  config = data_source.ClientsConfig(
     'gaussian_mixture', {'num_clients': 10}, local_steps, batch_size=8, seed=7
   )
-  iterator = data_sources.ClientDataSource(config, task).iterator()
+  iterator = data_source.ClientDataSource(config, task).iterator()
   iterator.select(4)
   copied = copy.deepcopy(iterator)
   content = iterator.to_bytes()
   assert len(content) < 500
-  restored = data_sources.ClientDataIterator.from_bytes(content)
+  restored = data_source.ClientDataIterator.from_bytes(content)
   assert restored.to_bytes() == content
   expected = iterator.select(4)
   assert iterator.to_bytes() != content
@@ -189,10 +191,10 @@ def test_iterator_goes_on_from_its_bytes(local_steps):
 
 def test_iterator_has_the_clients_and_batches_of_train():
   task = data.load_task('gaussian_mixture')
-  config = data_sources.ClientsConfig(
+  config = data_source.ClientsConfig(
     'gaussian_mixture', {}, local_steps=3, batch_size=8, seed=7, dropout=0.5
   )
-  iterator = data_sources.ClientDataSource(config, task).iterator()
+  iterator = data_source.ClientDataSource(config, task).iterator()
   sampler = data.ClientSampler(task.train.client_ids, 4, seed=7, dropout=0.5)
   batches = data.ClientBatches(task.train, 3, 8, seed=7)
   for round_number in (1, 2, 3):
@@ -205,8 +207,8 @@ def test_iterator_has_the_clients_and_batches_of_train():
 
 
 def test_iterator_knows_its_type():
-  source = data_sources.ClientDataSource(
-    data_sources.ClientsConfig('gaussian_mixture', {}, None, batch_size=8)
+  source = data_source.ClientDataSource(
+    data_source.ClientsConfig('gaussian_mixture', {}, None, batch_size=8)
   )
   iterator = source.iterator()
   assert iterator.federated_type == source.federated_type

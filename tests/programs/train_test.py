@@ -4,12 +4,12 @@ import pytest
 import tensorflow as tf
 
 import data
-from programs import algorithms
-from programs import evaluation
-from programs import experiments
 from programs import exports
-from programs import records
-from programs import training
+from programs.runs import algorithms
+from programs.runs import experiments
+from programs.runs import loop
+from programs.runs import records
+from programs.runs import trained_model
 
 _FLAGS = ('--dataset=gaussian_mixture', '--local_steps=2', '--batch_size=8')
 
@@ -47,7 +47,7 @@ def _ignore(round_number, metrics):
   ],
 )
 def test_every_algorithm_trains(algorithm, tmp_path):
-  result = training.train(_experiment(algorithm), tmp_path, _ignore)
+  result = loop.train(_experiment(algorithm), tmp_path, _ignore)
   assert [row['round'] for row in result.rows] == [1, 2]
   start = result.task.model_fn().trainable_variables
   assert any(
@@ -66,7 +66,7 @@ def test_every_algorithm_trains(algorithm, tmp_path):
 
 def test_lost_clients_download_only(tmp_path):
   experiment = _experiment(dropout=0.6, clients_per_round=2, rounds=6, seed=1)
-  rows = training.train(experiment, tmp_path, _ignore).rows
+  rows = loop.train(experiment, tmp_path, _ignore).rows
   asked = sum(row['clients/asked'] for row in rows)
   answering = sum(row['clients/answering'] for row in rows)
   assert asked == 12
@@ -103,8 +103,8 @@ def test_divergence_stops_and_keeps_the_state_before(
   algorithm, options, advice, tmp_path
 ):
   experiment = _experiment(algorithm, options, rounds=9)
-  with pytest.raises(training.Diverged) as raised:
-    training.train(experiment, tmp_path, _ignore, checkpoint_every=9)
+  with pytest.raises(loop.Diverged) as raised:
+    loop.train(experiment, tmp_path, _ignore, checkpoint_every=9)
   round_number = raised.value.round_number
   assert f'in round {round_number}. Try' in str(raised.value)
   assert advice in str(raised.value)
@@ -117,8 +117,8 @@ def test_divergence_stops_and_keeps_the_state_before(
 def test_evaluation_is_that_of_the_metrics(tmp_path):
   task = data.load_task('gaussian_mixture', test_examples=60)
   experiment = _experiment(eval_clients=5, rounds=1)
-  result = training.train(experiment, tmp_path, _ignore)
-  measured = evaluation.Evaluator(task).test(result.weights)
+  result = loop.train(experiment, tmp_path, _ignore)
+  measured = trained_model.Evaluator(task).test(result.weights)
   exports.export_model(task, result.weights, tmp_path / 'model')
   loaded = tf.saved_model.load(str(tmp_path / 'model'))
   # 600 examples, so the last of the two batches is smaller.

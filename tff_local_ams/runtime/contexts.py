@@ -18,9 +18,9 @@ from tensorflow_federated.python.core.impl.context_stack import (
   runtime_error_context,
 )
 
-from tff_local_ams.runtime import device
+from tff_local_ams.runtime import clients
+from tff_local_ams.runtime import compiler
 from tff_local_ams.runtime import graphs
-from tff_local_ams.runtime import rounds
 from tff_local_ams.runtime import values
 
 # How many computations to keep compiled.
@@ -35,7 +35,7 @@ class ClientRunner(abc.ABC):
     self,
     broadcast: list[tf.Tensor],
     clients: Sequence[Callable[[], list[tf.Tensor]]],
-  ) -> device.ClientResults:
+  ) -> clients.ClientResults:
     """Returns the sum of what the clients computed, and what they keep.
 
     Args:
@@ -49,7 +49,7 @@ class CompiledContext(tff.framework.SyncContext):
 
   def __init__(
     self,
-    make_runner: Callable[[rounds.CompiledRound], Any],
+    make_runner: Callable[[compiler.CompiledRound], Any],
     stop: Callable[[], None],
   ):
     """Makes the context.
@@ -81,10 +81,10 @@ class CompiledContext(tff.framework.SyncContext):
 
   def _make_program(self, comp: Any) -> Callable[[Any], Any]:
     try:
-      compiled = rounds.compile_computation(comp)
-    except rounds.NotCompilableError as reason:
+      compiled = compiler.compile_computation(comp)
+    except compiler.NotCompilableError as reason:
       return self._hand_to_native(comp, str(reason))
-    if isinstance(compiled, rounds.LocalComputation):
+    if isinstance(compiled, compiler.LocalComputation):
       return _local_program(compiled)
     return _round_program(compiled, self._make_runner(compiled))
 
@@ -120,7 +120,7 @@ class AsyncCompiledContext(tff.framework.AsyncContext):
 
 
 def _local_program(
-  compiled: rounds.LocalComputation,
+  compiled: compiler.LocalComputation,
 ) -> Callable[[Any], Any]:
   function = graphs.GraphFunction(compiled.graph)
   result_type = compiled.result_type
@@ -137,7 +137,7 @@ def _local_program(
 
 
 def _round_program(
-  compiled: rounds.CompiledRound, runner: ClientRunner
+  compiled: compiler.CompiledRound, runner: ClientRunner
 ) -> Callable[[Any], Any]:
   prepare = graphs.GraphFunction(compiled.prepare)
   report = graphs.GraphFunction(compiled.report)
@@ -225,7 +225,7 @@ class _DeviceRunner(ClientRunner):
   """Runs clients on the devices of this process."""
 
   def __init__(
-    self, compiled: rounds.CompiledRound, workers: device.DeviceWorkers
+    self, compiled: compiler.CompiledRound, workers: clients.DeviceWorkers
   ):
     self._work = workers.load(compiled.clients)
     self._kept = compiled.kept
@@ -264,7 +264,7 @@ def create_device_context(
     TypeError: If `clients_in_parallel` is not an integer.
     ValueError: If it is not positive, or TensorFlow does not see such a device.
   """
-  workers = device.DeviceWorkers(devices, clients_in_parallel)
+  workers = clients.DeviceWorkers(devices, clients_in_parallel)
   return CompiledContext(
     lambda compiled: _DeviceRunner(compiled, workers), workers.stop
   )

@@ -18,7 +18,7 @@ import tff_local_ams
 from tests import problems
 from tests.tff_local_ams.runtime import processes
 from tff_local_ams import runtime
-from tff_local_ams.runtime import rounds
+from tff_local_ams.runtime import compiler
 
 
 def _local_sgd():
@@ -61,7 +61,7 @@ def test_forward_pass_of_keras_is_part_of_the_kernel():
   # Of a function in it XLA would take the inputs for constants, and compile for
   # every client anew.
   process = processes.LEARNING['local_amsgrad'](processes.MODELS['keras']())
-  work = rounds.compile_computation(process.next).clients.work
+  work = compiler.compile_computation(process.next).clients.work
   graph_def = tf.compat.v1.GraphDef()
   proto = computation_pb2.Computation.FromString(work).tensorflow
   proto.graph_def.Unpack(graph_def)
@@ -153,8 +153,8 @@ def test_secure_sums_are_not_compiled():
     0.01,
     model_aggregator=tff.learning.secure_aggregator(),
   )
-  with pytest.raises(rounds.NotCompilableError, match='secure sums'):
-    rounds.compile_computation(process.next)
+  with pytest.raises(compiler.NotCompilableError, match='secure sums'):
+    compiler.compile_computation(process.next)
 
 
 def test_xla_is_left_where_it_does_not_know_an_operation():

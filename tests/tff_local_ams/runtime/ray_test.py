@@ -21,15 +21,14 @@ import tff_local_ams
 from tests import problems
 from tests.tff_local_ams.runtime import processes
 from tff_local_ams import runtime
+from tff_local_ams.runtime import clients
 from tff_local_ams.runtime import contexts
-from tff_local_ams.runtime import device
 
 pytest.importorskip('ray')
 
 import ray
 
-from tff_local_ams.runtime import ray_cluster
-from tff_local_ams.runtime import ray_runtime
+from tff_local_ams.runtime.ray import cluster
 
 # One process of the test run has one Ray for all of them.
 pytestmark = pytest.mark.xdist_group('ray')
@@ -40,7 +39,7 @@ _SHARD = 2
 
 @pytest.fixture(scope='module', autouse=True)
 def _ray_of_this_module():
-  connection = ray_cluster.Connection(None, 2)
+  connection = cluster.Connection(None, 2)
   yield
   connection.close()
 
@@ -48,9 +47,7 @@ def _ray_of_this_module():
 @pytest.fixture(scope='module')
 def two_workers():
   """A context; tests leave it usable."""
-  context = ray_runtime.create_ray_context(
-    num_workers=2, clients_per_shard=_SHARD
-  )
+  context = runtime.create_ray_context(num_workers=2, clients_per_shard=_SHARD)
   yield context
   context.close()
 
@@ -58,7 +55,7 @@ def two_workers():
 @pytest.fixture(scope='module')
 def one_worker():
   """A context with a deadline; there is time to compile a round."""
-  context = ray_runtime.create_ray_context(
+  context = runtime.create_ray_context(
     num_workers=1, clients_per_shard=_SHARD, round_deadline=10
   )
   yield context
@@ -179,14 +176,14 @@ def test_bad_client_is_named_and_the_context_stays_usable(two_workers, process):
     lambda x, y: (tf.debugging.check_numerics(x / 0.0, 'no such image'), y)
   )
   expected = _run(two_workers, process, good)
-  with pytest.raises(device.ClientError, match=r'client 3.*no such image'):
+  with pytest.raises(clients.ClientError, match=r'client 3.*no such image'):
     _run(two_workers, process, [*good[:3], bad, *good[3:]])
   processes.assert_equal(_run(two_workers, process, good), expected)
 
 
 def test_wrong_data_is_named(two_workers, process):
   wrong = tf.data.Dataset.from_tensors((tf.ones([1, 3]), tf.ones([1, 1])))
-  with pytest.raises(device.ClientError, match=r'client 4.*elements like'):
+  with pytest.raises(clients.ClientError, match=r'client 4.*elements like'):
     _run(two_workers, process, [*_data(4), wrong])
 
 
@@ -232,7 +229,7 @@ def test_cancelled_task_ends_its_round(two_workers, process):
 
 @pytest.mark.slow
 def test_closed_context():
-  context = ray_runtime.create_ray_context(num_workers=1)
+  context = runtime.create_ray_context(num_workers=1)
   context.close()
   process = tff_local_ams.build_local_sgd(processes.MODELS['functional'](), 0.1)
   with pytest.raises(RuntimeError, match='closed'):
@@ -251,7 +248,7 @@ def test_closed_context():
 )
 def test_bad_arguments(arguments, error, message):
   with pytest.raises(error, match=message):
-    ray_runtime.create_ray_context(**arguments)
+    runtime.create_ray_context(**arguments)
 
 
 def test_listens_on_loopback_only():
@@ -299,13 +296,13 @@ def _run_python(code, **kwargs):
 @pytest.mark.slow
 def test_unreachable_address_is_one_sentence():
   code = """
-import socket, time, tff_local_ams
-from tff_local_ams.runtime import ray_runtime
+import socket, time
+from tff_local_ams import runtime
 other = socket.create_server(('127.0.0.1', 0))
 not_ray = f'127.0.0.1:{other.getsockname()[1]}'
 for address in '127.0.0.1:1', not_ray, 'x.invalid:6379', 'ray://x:10001':
   try:
-    ray_runtime.create_ray_context(address)
+    runtime.create_ray_context(address)
   except (ConnectionError, ValueError) as error:
     print(address in str(error), error)
 """
@@ -331,16 +328,15 @@ def test_start_is_tried_again(failures, monkeypatch):
       ConnectionError, match=r'not be .*: It timed out.$'
     )
   with expected:
-    ray_cluster._start(ray, 1)
+    cluster._start(ray, 1)
   assert len(outcomes) == failures - 2
 
 
 _START = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
-import tff_local_ams
-from tff_local_ams.runtime import ray_runtime
-context = ray_runtime.create_ray_context(num_workers=1)
+from tff_local_ams import runtime
+context = runtime.create_ray_context(num_workers=1)
 context.worker_pids()
 print('ready', flush=True)
 sys.stdin.readline()

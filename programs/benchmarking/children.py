@@ -1,0 +1,162 @@
+"""The benchmark's side of the conversation with a contender."""
+
+import contextlib
+import json
+import os
+import pathlib
+import queue
+import subprocess
+import threading
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+from programs.benchmarking import lineup
+from programs.benchmarking import process_tree
+
+_ROOT = pathlib.Path(__file__).parents[2]
+_SECONDS_TO_START = 300
+_SECONDS_TO_END = 15
+
+
+class ContenderError(Exception):
+  """A contender that cannot go on; its message is one line."""
+
+
+class Round(NamedTuple):
+  """What a contender tells of a round.
+
+  Attributes:
+    seconds: How long it took.
+    since_import: Seconds from the end of the imports to that of the round.
+  """
+
+  seconds: float
+  since_import: float
+
+
+class Child:
+  """A contender's process, which ends with the `with` block."""
+
+  def __init__(
+    self,
+    contender: lineup.Contender,
+    python: pathlib.Path,
+    model: str,
+    largest_cohort: int,
+    log: pathlib.Path,
+  ):
+    """Starts the contender and waits until it is ready.
+
+    Args:
+      contender: The contender.
+      python: The Python to run it with.
+      model: The model to train.
+      largest_cohort: The most clients that a round will have.
+      log: The file for whatever it says.
+
+    Raises:
+      ContenderError: If it does not get ready.
+    """
+    self._log = log
+    self._family: list[process_tree.Process] = []
+    self._replies: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    with open(log, 'w') as log_file:
+      self._process = subprocess.Popen(
+        _command(contender, python, model, largest_cohort),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log_file,
+        text=True,
+        cwd=_ROOT,
+        env={**os.environ, **contender.variables},
+        # Ctrl-C is for the benchmark, which closes the conversation.
+        start_new_session=True,
+      )
+    threading.Thread(target=self._listen, daemon=True).start()
+    try:
+      self.versions = self._reply(_SECONDS_TO_START)['versions']
+    except BaseException:
+      self.close()
+      raise
+
+  def __enter__(self) -> 'Child':
+    return self
+
+  def __exit__(self, *arguments: Any) -> None:
+    self.close()
+
+  @property
+  def pid(self) -> int:
+    """The id of the process."""
+    return self._process.pid
+
+  def run_round(self, clients: int, seconds: float) -> Round:
+    """Runs a round.
+
+    Args:
+      clients: The number of clients.
+      seconds: How long it may take.
+
+    Raises:
+      ContenderError: If the contender fails, ends or takes longer.
+    """
+    assert self._process.stdin is not None
+    # If the contender has ended, the reply tells why.
+    with contextlib.suppress(BrokenPipeError):
+      self._process.stdin.write(f'round {clients}\n')
+      self._process.stdin.flush()
+    return Round(**self._reply(seconds))
+
+  def hang_up(self) -> None:
+    """Asks the contender to end, without waiting for that."""
+    assert self._process.stdin is not None
+    if self._process.poll() is None and not self._process.stdin.closed:
+      self._family = process_tree.tree(self.pid)
+    with contextlib.suppress(BrokenPipeError):
+      self._process.stdin.close()
+
+  def close(self) -> None:
+    """Ends the process and all that it has started."""
+    self.hang_up()
+    try:
+      self._process.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+      self._process.kill()
+    finally:
+      process_tree.kill(self._family)
+      self._process.wait()
+
+  def _reply(self, seconds: float) -> dict[str, Any]:
+    try:
+      line = self._replies.get(timeout=seconds)
+    except queue.Empty:
+      raise ContenderError(f'no answer in {seconds:,.0f} seconds') from None
+    if line is None:
+      code = self._process.wait()
+      raise ContenderError(f'ended with code {code}, see {self._log}')
+    reply = json.loads(line)
+    if 'error' in reply:
+      raise ContenderError(reply['error'])
+    return reply
+
+  def _listen(self) -> None:
+    assert self._process.stdout is not None
+    for line in self._process.stdout:
+      self._replies.put(line)
+    self._replies.put(None)
+
+
+def _command(
+  contender: lineup.Contender,
+  python: pathlib.Path,
+  model: str,
+  largest_cohort: int,
+) -> Sequence[str]:
+  return [
+    str(python),
+    *('-m', contender.module),
+    f'--model={model}',
+    f'--largest_cohort={largest_cohort}',
+    *contender.arguments,
+  ]

@@ -1,0 +1,1 @@
+"""The contenders: each runs the same round with another framework."""

@@ -1,0 +1,91 @@
+"""TFF: stock federated averaging, and this project's Local AMSGrad."""
+
+import argparse
+import itertools
+import time
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import tff_local_ams
+from data import client_data
+from data import models
+from programs.benchmarking import protocol
+from programs.benchmarking import workload
+
+_IMPORTED = time.perf_counter()
+_NUM_RAY_WORKERS = 2
+
+
+def main(
+  conversation: protocol.Conversation, arguments: argparse.Namespace
+) -> None:
+  """Serves rounds."""
+  _set_context(arguments.runtime, int(arguments.concurrent_clients))
+  process = _build_process(
+    arguments.algorithm, _model_fn(arguments.model, arguments.model_kind)
+  )
+  state = process.initialize()
+  clients = [
+    tf.data.Dataset.from_tensor_slices(client_data.examples(*arrays)).batch(
+      workload.BATCH_SIZE
+    )
+    for arrays in workload.clients(arguments.model)
+  ]
+
+  def run_round(num_clients: int) -> float:
+    nonlocal state
+    cohort = itertools.islice(itertools.cycle(clients), num_clients)
+    state = process.next(state, list(cohort)).state
+    return float(state.global_model_weights.trainable[-1][0])
+
+  packages = ['tensorflow-federated', 'tensorflow']
+  if arguments.runtime == 'ray':
+    packages.append('ray')
+  conversation.serve(run_round, packages, _IMPORTED)
+
+
+def _set_context(runtime: str, concurrent_clients: int) -> None:
+  if runtime == 'device':
+    tff_local_ams.runtime.set_device_context()
+  elif runtime == 'ray':
+    tff_local_ams.runtime.set_ray_context(num_workers=_NUM_RAY_WORKERS)
+  else:
+    tff.backends.native.set_sync_local_cpp_execution_context(
+      max_concurrent_computation_calls=concurrent_clients
+    )
+
+
+def _build_process(
+  algorithm: str, model_fn: Any
+) -> tff.learning.templates.LearningProcess:
+  if algorithm == 'local_amsgrad':
+    return tff_local_ams.build_local_amsgrad(model_fn, workload.LEARNING_RATE)
+  return tff.learning.algorithms.build_unweighted_fed_avg(
+    model_fn, tff.learning.optimizers.build_adam(workload.LEARNING_RATE)
+  )
+
+
+def _model_fn(model: str, kind: str) -> Any:
+  """Returns a `model_fn`, or a functional model."""
+  build_fn = {
+    'mlp': lambda: models.mlp(784, [200], workload.NUM_CLASSES, seed=0),
+    'paper_cnn': lambda: models.paper_cnn(seed=0),
+    'emnist_cnn': lambda: models.emnist_cnn(workload.NUM_CLASSES, seed=0),
+  }[model]
+  task_model = build_fn()
+  if kind == 'functional':
+    return task_model.functional_model_fn()
+  return task_model.variable_model_fn
+
+
+if __name__ == '__main__':
+  protocol.main(
+    main,
+    algorithm=('local_amsgrad', 'fed_avg'),
+    runtime=('native', 'device', 'ray'),
+    model_kind=('functional', 'keras'),
+    # 0 is all at once.
+    concurrent_clients=('0', '1', '2', '4'),
+  )

@@ -1,0 +1,115 @@
+"""The contenders by name, and the packages that the peers need.
+
+Peers are frameworks that this project does not depend on. Each gets an
+environment of its own, with the versions here and nowhere else.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+YARDSTICK = 'bare'
+
+_ONEDNN = 'TF_ENABLE_ONEDNN_OPTS'
+# PyPI's build brings CUDA along, some gigabytes. pip takes one without it where
+# PIP_EXTRA_INDEX_URL is set to PyTorch's index of CPU builds.
+_TORCH = ('torch==2.13.0', 'numpy==2.4.6')
+
+
+@dataclasses.dataclass(frozen=True)
+class Contender:
+  """A program that runs rounds.
+
+  Attributes:
+    name: What flags call it.
+    title: What people call it.
+    module: The module that is run.
+    arguments: Its arguments, beside those that all have.
+    variables: Environment variables.
+    requirements: The packages of its own environment; empty if it runs in this
+      project's.
+  """
+
+  name: str
+  title: str
+  module: str
+  arguments: tuple[str, ...] = ()
+  variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  requirements: tuple[str, ...] = ()
+
+  @property
+  def is_peer(self) -> bool:
+    """Whether it runs in an environment of its own."""
+    return bool(self.requirements)
+
+
+def _contender(
+  name: str, title: str, module: str, *arguments: str, onednn: str = '1'
+) -> Contender:
+  return Contender(
+    name,
+    title,
+    f'programs.benchmarking.contenders.{module}',
+    arguments,
+    {_ONEDNN: onednn},
+  )
+
+
+def _peer(
+  name: str,
+  title: str,
+  requirements: tuple[str, ...],
+  **variables: str,
+) -> Contender:
+  module = f'programs.benchmarking.contenders.{name}'
+  return Contender(name, title, module, (), variables, requirements)
+
+
+_STOCK = ('--algorithm=fed_avg', '--model_kind=keras')
+
+CONTENDERS = {
+  contender.name: contender
+  for contender in (
+    _contender(YARDSTICK, 'bare TensorFlow', 'bare'),
+    _contender(
+      'bare_xla', 'bare TensorFlow with XLA', 'bare', '--compiler=xla'
+    ),
+    _contender('device', 'Local AMSGrad on device', 'tff', '--runtime=device'),
+    _contender('ray', 'Local AMSGrad on Ray', 'tff', '--runtime=ray'),
+    _contender('native', 'Local AMSGrad on native', 'tff'),
+    _contender('tff', 'stock TFF', 'tff', *_STOCK),
+    _contender(
+      'tff_no_onednn',
+      'stock TFF without oneDNN',
+      'tff',
+      *_STOCK,
+      onednn='0',
+    ),
+    _peer(
+      'fedjax',
+      'FedJAX',
+      (
+        'fedjax==0.0.17',
+        'dm-haiku==0.0.17',
+        # FedJAX calls `jax.tree_map`, which later ones no longer have.
+        'jax==0.5.3',
+        'jaxlib==0.5.3',
+        'optax==0.2.8',
+        'numpy==2.4.6',
+      ),
+    ),
+    _peer(
+      'pfl',
+      'pfl-research',
+      ('pfl[pytorch]==0.6.0', *_TORCH),
+      # Otherwise its threads spin while they wait, which on a machine that has
+      # anything else to do makes rounds forty times slower.
+      OMP_WAIT_POLICY='PASSIVE',
+    ),
+    _peer(
+      'flower',
+      'Flower',
+      ('flwr[simulation]==1.41.0', 'ray==2.55.1', *_TORCH),
+      FLWR_TELEMETRY_ENABLED='0',
+    ),
+  )
+}

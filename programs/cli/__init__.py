@@ -1,0 +1,1 @@
+"""How a program starts, is told what to do, and ends."""

@@ -1,0 +1,1 @@
+"""What `programs.train_program` injects into a federated program of TFF."""

@@ -1,0 +1,273 @@
+"""What TFF's training program writes with, so that it can be killed anywhere.
+
+`tff.learning.programs.train_model` saves a round's state and releases its
+metrics in no certain order. Here all that a round leaves is written before its
+state: its evaluation, its metrics, and then the state. A program that is killed
+repeats the rounds after its newest state, and what they had left is replaced.
+
+Writing blocks the event loop, as a round in TFF's own runtime does: training
+never runs ahead of its records.
+"""
+
+import collections
+import concurrent.futures
+import pathlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow_federated as tff
+
+import data
+import tff_local_ams
+from programs.cli import errors
+from programs.runs import experiments
+from programs.runs import loop
+from programs.runs import records
+from programs.runs import simulation
+
+
+class RoundRecorder:
+  """Writes the metrics and the state of a round when it has been given both."""
+
+  def __init__(
+    self,
+    run_records: records.Records,
+    on_round: loop.OnRound,
+    *,
+    last_round: int,
+    checkpoint_every: int,
+  ):
+    """Makes a recorder, which has to be closed before the records.
+
+    Args:
+      run_records: Where to write.
+      on_round: As for `training.train`.
+      last_round: The round whose state is written in any case.
+      checkpoint_every: After how many rounds the state is written.
+    """
+    self._records = run_records
+    self._on_round = on_round
+    self._last_round = last_round
+    self._checkpoint_every = checkpoint_every
+    self._incomplete: dict[int, dict[str, Any]] = {}
+    # Of the newest complete round, which may be later than the newest saved.
+    self.round_number = 0
+    self.program_state: Any = None
+    self.bytes_moved = 0
+    self._saved = 0
+    # An interrupted program saves while its event loop may still be at work.
+    self._lock = threading.RLock()
+    # The records have an event loop, which wants a thread of its own.
+    self._writer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+
+  def close(self) -> None:
+    """Waits until nothing is being written."""
+    self._writer.shutdown()
+
+  def restore(self, structure: tff.learning.programs.ProgramState) -> None:
+    """Goes on from the newest state that can be read, if there is any."""
+    state, self._saved = self._in_thread(self._records.restore, structure)
+    self._in_thread(self._records.check_space, state.state)
+    self.round_number = self._saved
+    if self._saved:
+      self.program_state = state._replace(round_number=int(state.round_number))
+      self.bytes_moved = int(
+        self._records.rows()[self._saved - 1]['bytes/total']
+      )
+    self._on_round(self._saved, None)
+
+  def add(self, round_number: int, **parts: Any) -> None:
+    """Takes the `metrics` or the `state` of a round."""
+    parts = {**self._incomplete.pop(round_number, {}), **parts}
+    if len(parts) < 2:
+      self._incomplete[round_number] = parts
+      return
+    with self._lock:
+      self._in_thread(self._records.add_metrics, round_number, parts['metrics'])
+      self.round_number = round_number
+      self.program_state = parts['state']
+      self.bytes_moved = parts['metrics']['bytes']['total']
+      is_last = round_number == self._last_round
+      if is_last or round_number % self._checkpoint_every == 0:
+        self.save_newest()
+    self._on_round(round_number, parts['metrics'])
+
+  def save_newest(self) -> None:
+    """Writes the state of the newest round, unless it is written."""
+    with self._lock:
+      if self._saved < self.round_number:
+        self._saved = self.round_number
+        self._in_thread(
+          self._records.add_state, self.round_number, self.program_state
+        )
+
+  def versions(self) -> list[int]:
+    """Returns the rounds whose states are there."""
+    return self._in_thread(self._records.versions)
+
+  def load(self, round_number: int, structure: Any) -> Any:
+    """Returns the program state after a round."""
+    return self._in_thread(self._records.load_state, round_number, structure)
+
+  def _in_thread(self, fn: Callable[..., Any], *arguments: Any) -> Any:
+    return self._writer.submit(fn, *arguments).result()
+
+
+class StateManager(tff.program.ProgramStateManager):
+  """Program states in a `RoundRecorder`."""
+
+  def __init__(self, recorder: RoundRecorder):
+    self._recorder = recorder
+
+  async def get_versions(self) -> list[int] | None:
+    """Returns the rounds whose states are there, or `None`."""
+    return self._recorder.versions() or None
+
+  async def load(self, version: int, structure: Any) -> Any:
+    """Returns the program state after a round."""
+    if version not in self._recorder.versions():
+      raise tff.program.ProgramStateNotFoundError(version)
+    return self._recorder.load(version, structure)
+
+  async def load_latest(self, structure: Any) -> tuple[Any, int]:
+    """Returns the newest program state that can be read, and its round."""
+    self._recorder.restore(structure)
+    return self._recorder.program_state, self._recorder.round_number
+
+  async def save(self, program_state: Any, version: int) -> None:
+    """Saves the state after a round, as soon as it has metrics, too."""
+    # The state before the first round follows from the seed.
+    if version > 0:
+      self._recorder.add(int(version), state=program_state)
+
+
+class MetricsManager(tff.program.ReleaseManager):
+  """The rounds' metrics in a `RoundRecorder`, as `programs.train` has them."""
+
+  def __init__(
+    self,
+    recorder: RoundRecorder,
+    experiment: experiments.Experiment,
+    cohort_fn: Callable[[int], data.Cohort],
+    communication: tff_local_ams.communication.Communication,
+  ):
+    """Makes a manager.
+
+    Args:
+      recorder: Where the metrics go.
+      experiment: What is trained.
+      cohort_fn: Returns the clients of a round.
+      communication: The bytes per client and round.
+    """
+    self._recorder = recorder
+    self._experiment = experiment
+    self._cohort_fn = cohort_fn
+    self._communication = communication
+    self._last_time = time.monotonic()
+
+  async def release(self, value: Any, key: int) -> None:
+    """Releases the metrics of a round.
+
+    Raises:
+      loop.Diverged: If it has come to numbers that are not finite.
+    """
+    train = value['model_metrics']
+    work = {**value['client_work'], 'train': train}
+    output = simulation.RoundOutput(
+      state=None,
+      metrics={**value, 'client_work': work} if train else None,
+      cohort=self._cohort_fn(int(key)),
+    )
+    metrics = loop.round_metrics(
+      output, self._communication, self._recorder.bytes_moved
+    )
+    loop.check_converging(metrics, self._experiment, int(key))
+    # Since the round before, with its writing and the evaluation of this one.
+    metrics['seconds'] = time.monotonic() - self._last_time
+    self._last_time += metrics['seconds']
+    self._recorder.add(int(key), metrics=metrics)
+
+
+class EvaluationMetricsManager(tff.program.ReleaseManager):
+  """The evaluations' metrics in a CSV file."""
+
+  def __init__(
+    self,
+    run_records: records.Records,
+    experiment: experiments.Experiment,
+    path: pathlib.Path,
+  ):
+    self._records = run_records
+    self._experiment = experiment
+    try:
+      self._csv = tff.program.CSVFileReleaseManager(
+        path, tff.program.CSVSaveMode.WRITE, 'round'
+      )
+    except tff.program.CSVKeyFieldnameNotFoundError as error:
+      raise errors.ProgramError(
+        f'{path} is not a file of metrics: remove it, or start again in '
+        'another folder with --output_dir.'
+      ) from error
+
+  async def release(self, value: Any, key: int) -> None:
+    """Releases the metrics of the evaluation after a round.
+
+    Raises:
+      loop.Diverged: If it has come to numbers that are not finite.
+    """
+    metrics = value['model_metrics']
+    loop.check_converging(
+      collections.OrderedDict(test=metrics), self._experiment, int(key)
+    )
+    with self._records.explain_full_disk():
+      await self._csv.release(metrics, int(key))
+
+
+class EvaluationManager(tff.learning.programs.EvaluationManager):
+  """Evaluates before training goes on.
+
+  So an evaluation is recorded before the state of its round: if it is cut
+  short, the round and the evaluation are both repeated, and evaluations never
+  have to be resumed by themselves. TFF's own runtime would not run the two at
+  the same time anyway.
+  """
+
+  async def start_evaluation(self, *args: Any, **kwargs: Any) -> None:
+    """Runs a whole evaluation."""
+    await super().start_evaluation(*args, **kwargs)
+    await self.wait_for_evaluations_to_finish()
+
+
+class MemoryStateManager(tff.program.ProgramStateManager):
+  """States that do not outlive the program, for `EvaluationManager`."""
+
+  def __init__(self) -> None:
+    self._states: dict[int, Any] = {}
+
+  async def get_versions(self) -> list[int] | None:
+    """Returns the versions in order, or `None`."""
+    return sorted(self._states) or None
+
+  async def load(self, version: int, structure: Any) -> Any:
+    """Returns a state."""
+    del structure  # Unused.
+    if version not in self._states:
+      raise tff.program.ProgramStateNotFoundError(version)
+    return self._states[version]
+
+  async def save(self, program_state: Any, version: int) -> None:
+    """Keeps a state, and forgets the ones before."""
+    self._states = {version: program_state}
+
+  async def remove_all(self) -> None:
+    """Forgets all states."""
+    self._states.clear()
+
+
+class NoModelManager(tff.program.ReleaseManager):
+  """Releases no models on the way, though TFF offers every tenth round's."""
+
+  async def release(self, value: Any, key: Any) -> None:
+    """Does nothing."""

@@ -1,0 +1,1 @@
+"""One training run as a value, and all that it leaves."""

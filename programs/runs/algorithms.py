@@ -1,0 +1,217 @@
+"""The algorithms by name: this project's, and TFF's own to compare with.
+
+To add one, list it in `_REGISTRY` with its builder and its options, which are
+in `algorithm_options`.
+"""
+
+import itertools
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+import tensorflow_federated as tff
+
+import tff_local_ams
+from programs.runs import algorithm_options
+
+
+class _Entry(NamedTuple):
+  title: str
+  options: type[Any]
+  build: Callable[[Any, Any], Any]
+  # The rates that are worth trying, by option.
+  rates: Mapping[str, tuple[float, ...]]
+
+
+_ADAPTIVE_RATES = {'learning_rate': (1e-3, 3e-3, 1e-2)}
+_SGD_RATES = {'learning_rate': (0.03, 0.1, 0.3)}
+# An adaptive server makes the size of the clients' steps matter less, and adds
+# a rate of its own.
+_SERVER_RATES = {
+  'learning_rate': (0.03, 0.1),
+  'server_learning_rate': (1e-3, 3e-3, 1e-2),
+}
+
+
+def options_type(name: str) -> type[Any]:
+  """Returns the frozen dataclass of an algorithm's options."""
+  return _REGISTRY[name].options
+
+
+def algorithm_title(name: str) -> str:
+  """Returns what people call the algorithm."""
+  return _REGISTRY[name].title
+
+
+def rate_grid(name: str) -> list[dict[str, float]]:
+  """Returns the combinations of rates among which to look for the best."""
+  rates = _REGISTRY[name].rates
+  return [
+    dict(zip(rates, values, strict=True))
+    for values in itertools.product(*rates.values())
+  ]
+
+
+def build_process(name: str, model_fn: Any, options: Any) -> Any:
+  """Builds a `LearningProcess`, or a `SiloProcess` for the silo algorithms.
+
+  Args:
+    name: One of `ALGORITHM_NAMES`.
+    model_fn: A no-arg function that returns a new
+      `tff.learning.models.VariableModel`.
+    options: An instance of `options_type(name)`.
+  """
+  return _REGISTRY[name].build(model_fn, options)
+
+
+def _ours(build_fn: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
+  return lambda model_fn, options: build_fn(model_fn, **vars(options), **fixed)
+
+
+def _fed_avg(
+  client_optimizer_fn: Callable[[Any], Any],
+  server_optimizer_fn: Callable[[Any], Any],
+) -> Callable[[Any, Any], tff.learning.templates.LearningProcess]:
+  """Returns a builder of TFF's federated averaging with these optimizers."""
+  return lambda model_fn, options: (
+    tff.learning.algorithms.build_unweighted_fed_avg(
+      model_fn, client_optimizer_fn(options), server_optimizer_fn(options)
+    )
+  )
+
+
+def _client_sgd(options: Any) -> tff.learning.optimizers.Optimizer:
+  return tff.learning.optimizers.build_sgdm(options.learning_rate)
+
+
+def _server_sgd(options: Any) -> tff.learning.optimizers.Optimizer:
+  return tff.learning.optimizers.build_sgdm(options.server_learning_rate)
+
+
+def _moments(
+  build_fn: Callable[..., Any], rate_name: str
+) -> Callable[[Any], tff.learning.optimizers.Optimizer]:
+  """Returns what makes Adam or Yogi from options, with one of their rates."""
+  return lambda options: build_fn(
+    getattr(options, rate_name),
+    options.beta_1,
+    options.beta_2,
+    options.epsilon,
+  )
+
+
+_client_adam = _moments(tff.learning.optimizers.build_adam, 'learning_rate')
+_server_adam = _moments(
+  tff.learning.optimizers.build_adam, 'server_learning_rate'
+)
+_server_yogi = _moments(
+  tff.learning.optimizers.build_yogi, 'server_learning_rate'
+)
+
+
+def _server_adagrad(options: Any) -> tff.learning.optimizers.Optimizer:
+  return tff.learning.optimizers.build_adagrad(
+    options.server_learning_rate, epsilon=options.epsilon
+  )
+
+
+def _fed_prox(
+  model_fn: Any, options: algorithm_options.ProximalOptions
+) -> tff.learning.templates.LearningProcess:
+  return tff.learning.algorithms.build_unweighted_fed_prox(
+    model_fn,
+    options.proximal_strength,
+    _client_sgd(options),
+    _server_sgd(options),
+  )
+
+
+def _mime_lite(
+  model_fn: Any, options: algorithm_options.MimeLiteOptions
+) -> tff.learning.templates.LearningProcess:
+  return tff.learning.algorithms.build_unweighted_mime_lite(
+    model_fn,
+    tff.learning.optimizers.build_sgdm(
+      options.learning_rate, options.momentum or None
+    ),
+    _server_sgd(options),
+  )
+
+
+_REGISTRY = {
+  'local_amsgrad': _Entry(
+    'Local AMSGrad',
+    algorithm_options.AmsgradOptions,
+    _ours(tff_local_ams.build_local_amsgrad),
+    _ADAPTIVE_RATES,
+  ),
+  'local_amsgrad_delayed': _Entry(
+    'Local AMSGrad, delayed',
+    algorithm_options.AmsgradOptions,
+    _ours(
+      tff_local_ams.build_local_amsgrad,
+      synchronising_step=tff_local_ams.SynchronisingStep.DELAYED,
+    ),
+    _ADAPTIVE_RATES,
+  ),
+  'silo_local_amsgrad': _Entry(
+    'Local AMSGrad, silos',
+    algorithm_options.AmsgradOptions,
+    _ours(tff_local_ams.build_silo_local_amsgrad),
+    _ADAPTIVE_RATES,
+  ),
+  'silo_naive_amsgrad': _Entry(
+    'naive local AMSGrad, silos',
+    algorithm_options.AmsgradOptions,
+    _ours(tff_local_ams.build_silo_naive_amsgrad),
+    _ADAPTIVE_RATES,
+  ),
+  'local_sgd': _Entry(
+    'local SGD',
+    algorithm_options.SgdOptions,
+    _ours(tff_local_ams.build_local_sgd),
+    _SGD_RATES,
+  ),
+  'fedavg': _Entry(
+    'FedAvg',
+    algorithm_options.SgdOptions,
+    _fed_avg(_client_sgd, _server_sgd),
+    _SGD_RATES,
+  ),
+  'fedadam': _Entry(
+    'FedAdam',
+    algorithm_options.ServerAdamOptions,
+    _fed_avg(_client_sgd, _server_adam),
+    _SERVER_RATES,
+  ),
+  'fedyogi': _Entry(
+    'FedYogi',
+    algorithm_options.ServerAdamOptions,
+    _fed_avg(_client_sgd, _server_yogi),
+    _SERVER_RATES,
+  ),
+  'fedadagrad': _Entry(
+    'FedAdagrad',
+    algorithm_options.ServerAdagradOptions,
+    _fed_avg(_client_sgd, _server_adagrad),
+    _SERVER_RATES,
+  ),
+  'fedprox': _Entry(
+    'FedProx', algorithm_options.ProximalOptions, _fed_prox, _SGD_RATES
+  ),
+  'mimelite': _Entry(
+    'Mime-lite',
+    algorithm_options.MimeLiteOptions,
+    _mime_lite,
+    {'learning_rate': (0.01, 0.03, 0.1)},
+  ),
+  'local_adam_reset': _Entry(
+    'local Adam, reset',
+    algorithm_options.ClientAdamOptions,
+    _fed_avg(_client_adam, _server_sgd),
+    {'learning_rate': (3e-4, 1e-3, 3e-3)},
+  ),
+}
+
+ALGORITHM_NAMES = tuple(_REGISTRY)

@@ -1,0 +1,255 @@
+"""The training loop of all programs: rounds, tests, records, and resuming."""
+
+import collections
+import contextlib
+import math
+import pathlib
+import signal
+import time
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+
+import data
+from programs.cli import errors
+from programs.runs import experiments
+from programs.runs import records
+from programs.runs import simulation
+from programs.runs import trained_model
+
+
+class Diverged(errors.ProgramError):
+  """Training came to numbers that are not finite.
+
+  Attributes:
+    round_number: The round in which it did.
+  """
+
+  def __init__(self, message: str, round_number: int):
+    super().__init__(message)
+    self.round_number = round_number
+
+
+class Result(NamedTuple):
+  """What training leaves.
+
+  Attributes:
+    rows: The metrics of each round.
+    weights: The final `tff.learning.models.ModelWeights`.
+    task: The data and the model.
+    experiment: The resolved experiment.
+  """
+
+  rows: list[records.Row]
+  weights: Any
+  task: data.Task
+  experiment: experiments.Experiment
+
+
+# Called with the number of rounds done and `None` at the start, then with the
+# number of each round and its metrics, which are nested.
+OnRound = Callable[[int, Any], None]
+
+
+def train(
+  experiment: experiments.Experiment,
+  folder: pathlib.Path,
+  on_round: OnRound,
+  *,
+  checkpoint_every: int = 1,
+  keep_checkpoints: int = 3,
+  tensorboard: bool = True,
+) -> Result:
+  """Trains, or goes on training, in a folder.
+
+  Args:
+    experiment: What to train.
+    folder: Where the records are. If they are of an unfinished run of the same
+      experiment, it goes on.
+    on_round: Called after each round, and once before with the round to go on
+      from.
+    checkpoint_every: After how many rounds the state is written.
+    keep_checkpoints: How many states are kept.
+    tensorboard: Whether to write the metrics for TensorBoard, too.
+
+  Raises:
+    Diverged: If a loss or all updates are not finite. The last good state is
+      kept.
+    errors.ProgramError: If something else is in the way.
+  """
+  task = experiments.load_task(experiment)
+  experiment = experiments.resolve(experiment, task)
+  trainer = simulation.build_trainer(experiment, task)
+  run_records = records.Records(
+    folder, keep_checkpoints=keep_checkpoints, tensorboard=tensorboard
+  )
+  with contextlib.closing(run_records):
+    run_records.check_config(experiment.to_dict(), may_grow='schedule.rounds')
+    state, done = run_records.restore(trainer.initialize())
+    run_records.check_space(state)
+    loop = _Loop(experiment, task, trainer, run_records, on_round)
+    state = loop.run(state, done, checkpoint_every)
+    return Result(
+      run_records.rows(), trainer.model_weights(state), task, experiment
+    )
+
+
+class _Loop:
+  """The rounds of one run."""
+
+  def __init__(
+    self,
+    experiment: experiments.Experiment,
+    task: data.Task,
+    trainer: simulation.Trainer,
+    run_records: records.Records,
+    on_round: OnRound,
+  ):
+    self._experiment = experiment
+    self._schedule = experiment.schedule
+    self._trainer = trainer
+    self._records = run_records
+    self._on_round = on_round
+    self._evaluator = trained_model.Evaluator(task)
+    self._communication = trainer.communication()
+
+  def run(self, state: Any, done: int, checkpoint_every: int) -> Any:
+    """Runs the rounds after `done`; returns the last state."""
+    moved = self._records.rows()[done - 1]['bytes/total'] if done else 0
+    self._on_round(done, None)
+    saved = done
+    try:
+      for round_number in range(done + 1, self._schedule.rounds + 1):
+        output, metrics = self._run_round(state, round_number, moved)
+        is_last = round_number == self._schedule.rounds
+        with _uninterrupted():
+          self._records.add_metrics(round_number, metrics)
+          if is_last or round_number % checkpoint_every == 0:
+            self._records.add_state(round_number, output.state)
+            saved = round_number
+          state, done, moved = (
+            output.state,
+            round_number,
+            metrics['bytes']['total'],
+          )
+          self._on_round(round_number, metrics)
+    except (KeyboardInterrupt, Diverged) as stop:
+      if saved < done:
+        with _uninterrupted():
+          self._records.add_state(done, state)
+      if isinstance(stop, Diverged):
+        raise
+      raise KeyboardInterrupt(
+        f'{done} of {self._schedule.rounds} rounds are done; the same command '
+        'goes on from there.'
+      ) from None
+    return state
+
+  def _run_round(
+    self, state: Any, round_number: int, moved: float
+  ) -> tuple[simulation.RoundOutput, collections.OrderedDict]:
+    start = time.monotonic()
+    output = self._trainer.run_round(state, round_number)
+    seconds = time.monotonic() - start
+    metrics = round_metrics(output, self._communication, moved)
+    metrics['seconds'] = seconds
+    check_converging(metrics, self._experiment, round_number)
+    if self._is_evaluated(round_number):
+      weights = self._trainer.model_weights(output.state)
+      metrics['test'] = self._evaluator.test(weights)
+      check_converging(metrics, self._experiment, round_number)
+      if self._schedule.eval_clients:
+        metrics['clients_accuracy'] = self._evaluator.spread(
+          weights, self._schedule.eval_clients
+        )
+    return output, metrics
+
+  def _is_evaluated(self, round_number: int) -> bool:
+    every = self._schedule.eval_every
+    return round_number == self._schedule.rounds or (
+      every > 0 and round_number % every == 0
+    )
+
+
+def round_metrics(
+  output: simulation.RoundOutput, communication: Any, moved: float
+) -> collections.OrderedDict:
+  """Returns what is recorded of a round, as plain numbers.
+
+  Args:
+    output: The round's output.
+    communication: The bytes per client and round.
+    moved: The bytes that have been moved before.
+  """
+  selected, answering = map(len, output.cohort)
+  down, up = communication.down.total, communication.up.total
+  metrics: collections.OrderedDict = collections.OrderedDict()
+  clients = collections.OrderedDict(asked=selected, answering=answering)
+  if output.metrics is not None:
+    work = output.metrics['client_work']
+    metrics['train'] = _numbers(work['train'])
+    if 'participation' in work:
+      clients.update(_numbers(work['participation']._asdict()))
+      rejected = output.metrics['aggregator']['update_rejected']
+      clients['update_rejected'] = int(rejected)
+  metrics['clients'] = clients
+  metrics['bytes'] = collections.OrderedDict(
+    down_per_client=down,
+    up_per_client=up,
+    total=int(moved) + selected * down + answering * up,
+  )
+  return metrics
+
+
+def _numbers(values: Any) -> collections.OrderedDict:
+  return collections.OrderedDict(
+    (name, np.asarray(value).item()) for name, value in values.items()
+  )
+
+
+def check_converging(
+  metrics: collections.OrderedDict, experiment: Any, round_number: int
+) -> None:
+  """Raises `Diverged` if a loss is not finite, or no client's update was."""
+  for part in ('train', 'test'):
+    loss = metrics.get(part, {}).get('loss', 0.0)
+    if not math.isfinite(loss):
+      raise _diverged(f'the {part} loss is {loss}', experiment, round_number)
+  # TFF and this project leave out clients whose updates are not finite, and
+  # what they measured with them.
+  if metrics.get('train', {}).get('num_examples', 1) == 0:
+    raise _diverged("no client's update is finite", experiment, round_number)
+
+
+def _diverged(what: str, experiment: Any, round_number: int) -> Diverged:
+  options = experiment.algorithm_options
+  advice = f'a --learning_rate smaller than {options.learning_rate:g}'
+  if getattr(options, 'warm_up_rounds', 1) == 0:
+    advice += ' or --warm_up_rounds=1'
+  return Diverged(
+    f'Training has diverged: {what} in round {round_number}. Try {advice}, in '
+    'another --output_dir; the checkpoints here are from before.',
+    round_number,
+  )
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+  """Lets Ctrl-C wait until files are complete."""
+  interrupted = []
+  try:
+    old = signal.signal(
+      signal.SIGINT, lambda *arguments: interrupted.append(arguments)
+    )
+  except ValueError:  # Not in the main thread, which gets no signals.
+    yield
+    return
+  try:
+    yield
+  finally:
+    signal.signal(signal.SIGINT, old)
+  if interrupted:
+    signal.raise_signal(signal.SIGINT)

@@ -1,0 +1,166 @@
+"""One round of any algorithm, over clients of a data set.
+
+Processes whose clients keep nothing and processes of silos meet here, so that
+there is one loop for both.
+"""
+
+import abc
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import tensorflow_federated as tff
+
+import data
+import tff_local_ams
+from programs.cli import errors
+from programs.runs import algorithms
+from programs.runs import experiments
+
+
+class RoundOutput(NamedTuple):
+  """What a round leaves.
+
+  Attributes:
+    state: The state to go on with.
+    metrics: The process's metrics; `None` if no client answered.
+    cohort: The `data.Cohort` of the round.
+  """
+
+  state: Any
+  metrics: Any
+  cohort: data.Cohort
+
+
+class Trainer(abc.ABC):
+  """A process with the clients that it trains on.
+
+  The state after a round is a function of the state before and of the round's
+  number, so training can stop and go on anywhere.
+  """
+
+  def __init__(
+    self, experiment: experiments.Experiment, task: data.Task, process: Any
+  ):
+    schedule = experiment.schedule
+    assert schedule.clients_per_round, 'not resolved'
+    assert schedule.batch_size, 'not resolved'
+    self._process = process
+    self._sampler = data.ClientSampler(
+      task.train.client_ids,
+      schedule.clients_per_round,
+      schedule.seed,
+      schedule.dropout,
+    )
+    self._batches = data.ClientBatches(
+      task.train, schedule.local_steps, schedule.batch_size, schedule.seed
+    )
+
+  @abc.abstractmethod
+  def initialize(self) -> Any:
+    """Returns the state before the first round."""
+
+  @abc.abstractmethod
+  def model_weights(self, state: Any) -> tff.learning.models.ModelWeights:
+    """Returns the weights of the model."""
+
+  @abc.abstractmethod
+  def _next(
+    self, state: Any, client_ids: Sequence[str], client_data: list[Any]
+  ) -> tuple[Any, Any]:
+    """Returns the next state and the metrics."""
+
+  def communication(self) -> tff_local_ams.communication.Communication:
+    """Returns the bytes per client and round."""
+    return tff_local_ams.communication.measure_communication(self._process)
+
+  def run_round(self, state: Any, round_number: int) -> RoundOutput:
+    """Trains for a round; rounds are numbered from 1."""
+    cohort = self._sampler.sample(round_number)
+    if not cohort.answering:
+      return RoundOutput(state, None, cohort)
+    client_data = [
+      self._batches.dataset(client_id, round_number)
+      for client_id in cohort.answering
+    ]
+    state, metrics = self._next(state, cohort.answering, client_data)
+    return RoundOutput(state, metrics, cohort)
+
+
+def build_trainer(
+  experiment: experiments.Experiment, task: data.Task
+) -> Trainer:
+  """Builds the process and its trainer.
+
+  Args:
+    experiment: A resolved experiment.
+    task: Its data.
+  """
+  process = algorithms.build_process(
+    experiment.algorithm, task.model_fn, experiment.algorithm_options
+  )
+  if isinstance(process, tff_local_ams.SiloProcess):
+    return _SiloTrainer(experiment, task, process)
+  return _LearningTrainer(experiment, task, process)
+
+
+class _LearningTrainer(Trainer):
+  """For a `tff.learning.templates.LearningProcess`."""
+
+  def initialize(self) -> Any:
+    return self._process.initialize()
+
+  def model_weights(self, state: Any) -> tff.learning.models.ModelWeights:
+    return self._process.get_model_weights(state)
+
+  def _next(self, state, client_ids, client_data):
+    del client_ids  # Unused.
+    output = self._process.next(state, client_data)
+    return output.state, output.metrics
+
+
+class _SiloState(NamedTuple):
+  server: Any
+  silos: Any
+
+
+class _SiloTrainer(Trainer):
+  """For a `SiloProcess`: every client has a state, kept here."""
+
+  def __init__(
+    self, experiment: experiments.Experiment, task: data.Task, process: Any
+  ):
+    num_clients = len(task.train.client_ids)
+    clients_per_round = experiment.schedule.clients_per_round
+    if clients_per_round != num_clients:
+      raise errors.UsageError(
+        f'{experiment.algorithm} is for a handful of silos that are asked in '
+        f'every round, but {clients_per_round} of {num_clients:,} clients are: '
+        'set --num_clients and --clients_per_round to the same number.'
+      )
+    super().__init__(experiment, task, process)
+    self._positions = {name: i for i, name in enumerate(task.train.client_ids)}
+
+  def initialize(self) -> Any:
+    silos = self._process.initialize_silos(len(self._positions))
+    return _SiloState(self._process.initialize(), tuple(silos))
+
+  def model_weights(self, state: Any) -> tff.learning.models.ModelWeights:
+    return self._process.get_model_weights(state.server)
+
+  def _next(self, state, client_ids, client_data):
+    # In the order of the silos, so that sums do not depend on the sampling.
+    order = sorted(
+      range(len(client_ids)), key=lambda i: self._positions[client_ids[i]]
+    )
+    silos = list(state.silos)
+    output = self._process.next(
+      state.server,
+      [silos[self._positions[client_ids[i]]] for i in order],
+      [client_data[i] for i in order],
+    )
+    if output.metrics['aggregator']['update_rejected']:
+      return state, output.metrics
+    for silo in output.silo_states:
+      silos[int(silo.silo_id)] = silo
+    return _SiloState(output.state, tuple(silos)), output.metrics

@@ -1,0 +1,1 @@
+"""Rounds on Ray: clients in many processes or on many machines."""

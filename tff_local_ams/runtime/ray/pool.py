@@ -1,0 +1,260 @@
+"""Ray actors that take tasks, and are replaced when they die.
+
+Which actor does a task, and how often, is left to chance; the results come back
+under the tasks' numbers.
+"""
+
+import concurrent.futures
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
+
+from tff_local_ams.runtime.ray import cluster
+
+# How often a task is tried that ends its actors.
+_MAX_DEATHS = 4
+# How many actors in a row may fail to start.
+_MAX_FAILED_STARTS = 4
+_SECONDS_TO_MESSAGE = 60
+
+
+class TaskDiedError(RuntimeError):
+  """The actors that were given a task have all died.
+
+  Attributes:
+    number: The number of the task.
+    reason: What Ray says of the last.
+  """
+
+  def __init__(self, number: int, reason: str):
+    super().__init__(f'Task {number} ended {_MAX_DEATHS} workers: {reason}')
+    self.number = number
+    self.reason = reason
+
+
+class Job(NamedTuple):
+  """Tasks for the actors of a pool.
+
+  Attributes:
+    num_tasks: Tasks have the numbers 0 to `num_tasks - 1`.
+    load: From an actor to the reference of a call that makes it ready.
+    start: From an actor and the number of a task to the reference of its
+      result.
+    prepare: Is called with the number of a task, if there is time, before
+      `start` is.
+    finish: Is called with the number of a task and its result. Returns whether
+      the task is done; if not, it is tried once more.
+  """
+
+  num_tasks: int
+  load: Callable[[Any], Any]
+  start: Callable[[Any, int], Any]
+  prepare: Callable[[int], None]
+  finish: Callable[[int, Any], bool]
+
+
+class ActorPool:
+  """Actors, one job at a time."""
+
+  def __init__(self, make_actor: Callable[[], Any], num_actors: int):
+    """Starts the actors, without waiting for them.
+
+    Args:
+      make_actor: Returns the handle of a new actor.
+      num_actors: How many to have.
+    """
+    self._make_actor = make_actor
+    self._actors = [make_actor() for _ in range(num_actors)]
+    self._new = set(range(num_actors))
+    self._failed_starts = 0
+    self._lock = threading.Lock()
+    self._run: _Run | None = None
+
+  def run(self, job: Job, deadline: float | None = None) -> None:
+    """Does the tasks of a job.
+
+    Args:
+      job: The tasks.
+      deadline: After how many seconds, from when the first task is given to an
+        actor, to give up those that are not done.
+
+    Raises:
+      TaskDiedError: If a task ends all actors that try it.
+      RuntimeError: If no actor starts.
+    """
+    with self._lock:
+      if not self._actors:
+        raise RuntimeError('This Ray context is closed.')
+      self._run = run = _Run(self, job, deadline)
+      try:
+        run.until_done()
+      except BaseException:
+        # Also for Ctrl-C: nobody waits for what they are doing.
+        run.abandon()
+        raise
+      finally:
+        self._run = None
+
+  def stop(self) -> None:
+    """Lets the job that is being done in another thread end with an error."""
+    run = self._run
+    if run is not None:
+      run.stop()
+
+  def close(self) -> None:
+    """Ends the actors."""
+    ray = cluster.import_ray()
+    if ray.is_initialized():
+      for actor in self._actors:
+        ray.kill(actor)
+    self._actors = []
+
+  def replace(self, index: int) -> Any:
+    """Returns a new actor in the place of one, which ends if it has not."""
+    cluster.import_ray().kill(self._actors[index])
+    self._actors[index] = self._make_actor()
+    self._new.add(index)
+    return self._actors[index]
+
+  def has_loaded(self, index: int) -> None:
+    """Takes note that an actor has started."""
+    self._new.discard(index)
+    self._failed_starts = 0
+
+  def has_not_loaded(self, index: int, reason: str) -> None:
+    """Takes note that an actor has died; raises if many do not even start."""
+    if index not in self._new:
+      return
+    self._failed_starts += 1
+    if self._failed_starts == _MAX_FAILED_STARTS:
+      self._failed_starts = 0
+      raise RuntimeError(
+        f'The Ray workers do not start: {reason} Each node of a cluster needs '
+        'this package, with the same versions of what it depends on.'
+      )
+
+  @property
+  def actors(self) -> list[Any]:
+    """The actors, dead or alive."""
+    return list(self._actors)
+
+
+class _Run:
+  """A job on its way."""
+
+  def __init__(self, pool: ActorPool, job: Job, deadline: float | None):
+    self._ray = cluster.import_ray()
+    self._pool = pool
+    self._job = job
+    self._deadline = deadline
+    self._end: float | None = None
+    self._waiting = list(reversed(range(job.num_tasks)))
+    self._num_done = 0
+    self._deaths = [0] * job.num_tasks
+    self._idle: list[int] = []
+    # What each reference waited for is of: an actor's index, and the number of
+    # the task, or `None` if the actor loads.
+    self._calls: dict[Any, tuple[int, int | None]] = {}
+    self._is_stopped = False
+
+  def until_done(self) -> None:
+    """Does the tasks, or as many as the deadline allows."""
+    for index, actor in enumerate(self._pool.actors):
+      self._calls[self._job.load(actor)] = (index, None)
+    while self._num_done < self._job.num_tasks:
+      self._give_tasks()
+      ready = self._wait()
+      if not ready:
+        self.abandon()
+        return
+      if self._is_stopped:
+        raise concurrent.futures.CancelledError
+      for reference in ready:
+        self._take(reference)
+
+  def abandon(self) -> None:
+    """Replaces the actors that are at work."""
+    for index, number in self._calls.values():
+      if number is not None:
+        self._pool.replace(index)
+
+  def stop(self) -> None:
+    """Lets `until_done`, in another thread, end with an error."""
+    self._is_stopped = True
+    for actor in self._pool.actors:
+      self._ray.kill(actor)  # Calls of it are ready then.
+
+  def _give_tasks(self) -> None:
+    while self._idle and self._waiting and not self._is_late():
+      index, number = self._idle.pop(), self._waiting.pop()
+      reference = self._job.start(self._pool.actors[index], number)
+      self._calls[reference] = (index, number)
+      if self._end is None and self._deadline is not None:
+        self._end = time.monotonic() + self._deadline
+
+  def _is_late(self) -> bool:
+    return self._end is not None and time.monotonic() >= self._end
+
+  def _wait(self) -> list[Any]:
+    """Returns references that are ready; none if the deadline is over."""
+    references = list(self._calls)
+    # While the actors are at work.
+    for number in reversed(self._waiting[-len(references) :]):
+      if self._is_late():
+        break
+      self._job.prepare(number)
+      ready, _ = self._ray.wait(references, timeout=0)
+      if ready:
+        return ready
+    if self._end is not None:
+      if not references:
+        return []
+      timeout = max(0, self._end - time.monotonic())
+      return self._ray.wait(references, timeout=timeout)[0]
+    if all(number is None for _, number in self._calls.values()):
+      ready, _ = self._ray.wait(references, timeout=_SECONDS_TO_MESSAGE)
+      if ready:
+        return ready
+      print(
+        'No Ray worker has started yet: the cluster may have no room for one.',
+        file=sys.stderr,
+      )
+    return self._ray.wait(references)[0]
+
+  def _take(self, reference: Any) -> None:
+    index, number = self._calls.pop(reference)
+    try:
+      result = self._ray.get(reference)
+    except self._ray.exceptions.RayTaskError:
+      raise
+    except self._ray.exceptions.RayError as error:
+      self._replace(index, number, _reason(error))
+      return
+    self._idle.append(index)
+    self._pool.has_loaded(index)
+    if number is not None:
+      if self._job.finish(number, result):
+        self._num_done += 1
+      else:
+        self._waiting.append(number)
+
+  def _replace(self, index: int, number: int | None, reason: str) -> None:
+    if number is None:
+      self._pool.has_not_loaded(index, reason)
+    else:
+      self._deaths[number] += 1
+      if self._deaths[number] == _MAX_DEATHS:
+        raise TaskDiedError(number, reason)
+      self._waiting.append(number)
+    actor = self._pool.replace(index)
+    self._calls[self._job.load(actor)] = (index, None)
+
+
+def _reason(error: Exception) -> str:
+  """Returns the telling line of an error of Ray's."""
+  lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+  # A traceback of the actor ends with its error.
+  return lines[-1] if lines else type(error).__name__
