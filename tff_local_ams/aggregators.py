@@ -304,13 +304,13 @@ def _build_means(
   def named(fn):
     return collections.OrderedDict((name, fn(name)) for name in factories)
 
-  processes = {
-    name: factory.create(
-      tff.to_type(collections.OrderedDict([(name, weights_type)])),
-      tff.TensorType(np.float32),
-    )
-    for name, factory in factories.items()
-  }
+  processes = {}
+  for name, factory in factories.items():
+    value_type = tff.to_type(collections.OrderedDict([(name, weights_type)]))
+    process = factory.create(value_type, tff.TensorType(np.float32))
+    argument = 'model_aggregator' if name == 'delta' else 'moments_aggregator'
+    check_keeps_type(argument, process, value_type)
+    processes[name] = process
 
   @tff.federated_computation
   def init_fn():
@@ -336,6 +336,19 @@ def _build_means(
     )
 
   return tff.templates.AggregationProcess(init_fn, next_fn)
+
+
+def check_keeps_type(
+  argument: str, process: tff.templates.AggregationProcess, value_type: tff.Type
+) -> None:
+  """Raises unless an argument's process aggregates to what it aggregates."""
+  found = process.next.type_signature.result.result.member
+  if not value_type.is_equivalent_to(found):
+    raise TypeError(
+      f'`{argument}` must aggregate values of type '
+      f'{value_type.compact_representation()} to one of that type, found '
+      f'{found.compact_representation()}.'
+    )
 
 
 def _weighted(

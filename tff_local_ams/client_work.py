@@ -87,7 +87,7 @@ class _Carry(NamedTuple):
   num_examples: Any
 
 
-def build_client_update(
+def build_local_training(
   model: federated_model.FederatedModel,
   rule: LocalRule,
   client_weighting: tff.learning.ClientWeighting,
@@ -113,9 +113,11 @@ def build_client_update(
 
   def initial_state(trainable, hparams, shared, kept):
     specs = tf.nest.map_structure(tf.TensorSpec.from_tensor, trainable)
-    state = rule.optimizer.initialize(specs)
-    state = rule.optimizer.set_hparams(state, hparams)
-    return rule.start(state, _flatten(shared), _flatten(kept))
+    own = rule.optimizer.initialize(specs)
+    own = rule.optimizer.set_hparams(own, hparams)
+    state = rule.start(own, _flatten(shared), _flatten(kept))
+    _check_like(own, state)
+    return state
 
   @kernels.slim_kernel
   def optimizer_step(state, weights, gradients):
@@ -123,7 +125,7 @@ def build_client_update(
 
   # Without AutoGraph, which takes seconds to find no Python control flow here.
   @tf.function(autograph=False)
-  def client_update(weights, hparams, shared, kept, dataset):
+  def train(weights, hparams, shared, kept, dataset):
     # A function of the graph, so that a loop with two uses traces it once.
     @tf.function(autograph=False)
     def local_step(carry, batch):
@@ -181,7 +183,22 @@ def build_client_update(
       metrics=local_model.report(final.metrics, takes_part),
     )
 
-  return client_update
+  return train
+
+
+def _check_like(own: Any, state: Any) -> None:
+  """Raises unless a rule starts from a state that its optimizer can have."""
+
+  def describe(state):
+    tensors = tf.nest.map_structure(tf.convert_to_tensor, state)
+    return tf.nest.map_structure(lambda t: f'{t.dtype.name}{t.shape}', tensors)
+
+  wanted, found = describe(own), describe(state)
+  if wanted != found:
+    raise TypeError(
+      "`start` must return a state like the optimizer's own, "
+      f'{dict(wanted)}, found {dict(found)}.'
+    )
 
 
 @kernels.kernel

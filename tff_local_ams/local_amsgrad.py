@@ -18,6 +18,7 @@ from tff_local_ams import composers
 from tff_local_ams import federated_model
 from tff_local_ams import hyperparameters
 from tff_local_ams import optimizers
+from tff_local_ams import process_parts
 from tff_local_ams import variants
 
 
@@ -145,19 +146,99 @@ def build_local_amsgrad(
     >>> print(w.round(1))
     [[3.]]
   """
-  model = federated_model.adapt(model_fn)
-  check_variants(synchronising_step, denominator)
-  optimizer = build_client_optimizer(denominator, beta_1, beta_2, epsilon)
-  rule = client_work.LocalRule(
-    optimizer,
-    start=lambda state, shared, kept: optimizers.set_moments(state, shared),
-    upload=lambda state: moments_to_send(state, denominator),
-    keep=lambda state: (),
-    server_takes_last_step=True,
+  parts = choose_parts(
+    model_fn,
+    learning_rate,
+    beta_1=beta_1,
+    beta_2=beta_2,
+    epsilon=epsilon,
+    synchronising_step=synchronising_step,
+    denominator=denominator,
+    warm_up_rounds=warm_up_rounds,
+    model_aggregator=model_aggregator,
+    moments_aggregator=moments_aggregator,
+    common=process_parts.CommonArguments(
+      server_learning_rate,
+      client_weighting,
+      model_distributor,
+      metrics_aggregator,
+      participation_aggregator,
+      batch_loop,
+    ),
+    clients_keep_moments=False,
   )
-  parts = composers.build_parts(
+  return composers.compose_learning_process(parts)
+
+
+def choose_parts(
+  model_fn: Any,
+  learning_rate: hyperparameters.LearningRate,
+  *,
+  beta_1: float,
+  beta_2: float,
+  epsilon: float,
+  synchronising_step: variants.SynchronisingStep,
+  denominator: variants.Denominator,
+  warm_up_rounds: int,
+  model_aggregator: aggregators.AggregationFactory | None,
+  moments_aggregator: aggregators.AggregationFactory | None,
+  common: process_parts.CommonArguments,
+  clients_keep_moments: bool,
+) -> process_parts.Parts:
+  """Checks the arguments of Local AMSGrad, and picks its parts.
+
+  Args:
+    model_fn: See `build_local_amsgrad`, as for all other arguments.
+    learning_rate: The clients' learning rate, a number or a function.
+    beta_1: The decay of the first moment.
+    beta_2: The decay of the second moment.
+    epsilon: The start of v_hat.
+    synchronising_step: What the last local step divides by.
+    denominator: How the clients come to share one denominator.
+    warm_up_rounds: In how many rounds at the start clients only measure.
+    model_aggregator: A factory for the mean of the model deltas.
+    moments_aggregator: A factory for the mean of each moment.
+    common: The arguments that all builders have.
+    clients_keep_moments: Whether clients go on from their own m and v, and only
+      v_hat comes from the server.
+  """
+  _checks.check_instance(
+    'synchronising_step', synchronising_step, variants.SynchronisingStep
+  )
+  _checks.check_instance('denominator', denominator, variants.Denominator)
+  model = federated_model.adapt(model_fn)
+  follows_own = denominator is variants.Denominator.MEAN_OF_MAXIMA
+
+  def start(state, shared, kept):
+    if not clients_keep_moments:
+      return optimizers.set_moments(state, shared)
+    v_hat = shared.max_second_moment
+    own = kept if follows_own else kept._replace(max_second_moment=v_hat)
+    return optimizers.set_moments(state, own, denominator=v_hat)
+
+  def changed_moments(state):
+    moments = optimizers.get_moments(state)
+    return moments if follows_own else moments._replace(max_second_moment=())
+
+  def share(state):
+    if clients_keep_moments:
+      return optimizers.Moments((), (), state.max_second_moment)
+    return optimizers.Moments(
+      state.first_moment, state.second_moment, state.max_second_moment
+    )
+
+  return process_parts.build_parts(
     model,
-    rule,
+    client_work.LocalRule(
+      # The learning rate comes with the round.
+      optimizers.build_shared_amsgrad(
+        0.0, beta_1, beta_2, epsilon, own_maximum=follows_own
+      ),
+      start,
+      upload=changed_moments,
+      keep=changed_moments if clients_keep_moments else lambda state: (),
+      server_takes_last_step=True,
+    ),
     hyperparameters.build_hyperparameters(
       learning_rate,
       warm_up_rounds=warm_up_rounds,
@@ -172,47 +253,6 @@ def build_local_amsgrad(
       model_aggregator=model_aggregator,
       moments_aggregator=moments_aggregator,
     ),
-    server_learning_rate=server_learning_rate,
-    client_weighting=client_weighting,
-    model_distributor=model_distributor,
-    metrics_aggregator=metrics_aggregator,
-    participation_aggregator=participation_aggregator,
-    batch_loop=batch_loop,
+    common,
+    share,
   )
-  return composers.compose_learning_process(
-    parts, shared_fields=optimizers.Moments._fields
-  )
-
-
-def check_variants(synchronising_step: Any, denominator: Any) -> None:
-  """Raises unless the two are what their names say."""
-  _checks.check_instance(
-    'synchronising_step', synchronising_step, variants.SynchronisingStep
-  )
-  _checks.check_instance('denominator', denominator, variants.Denominator)
-
-
-def build_client_optimizer(
-  denominator: variants.Denominator,
-  beta_1: float,
-  beta_2: float,
-  epsilon: float,
-) -> tff.learning.optimizers.Optimizer:
-  """Returns the clients' optimizer; its learning rate comes with the round."""
-  return optimizers.build_shared_amsgrad(
-    0.0,
-    beta_1,
-    beta_2,
-    epsilon,
-    own_maximum=denominator is variants.Denominator.MEAN_OF_MAXIMA,
-  )
-
-
-def moments_to_send(
-  state: Any, denominator: variants.Denominator
-) -> optimizers.Moments:
-  """Returns the moments that a client has changed and the server needs."""
-  moments = optimizers.get_moments(state)
-  if denominator is variants.Denominator.MAX_OF_MEANS:
-    moments = moments._replace(max_second_moment=())
-  return moments

@@ -9,6 +9,7 @@ from tff_local_ams import client_work
 from tff_local_ams import composers
 from tff_local_ams import federated_model
 from tff_local_ams import hyperparameters
+from tff_local_ams import process_parts
 from tff_local_ams import variants
 
 
@@ -54,46 +55,55 @@ def build_local_sgd(
     ValueError: If an argument is out of its range.
 
   Examples:
-    Theorem 4.1's three nodes, whose mean loss has its minimum at 0, from 5 on:
+    A node pulls w from 5 to 0 with slope 4, and two push it up with slope 1.
+    The sum of their losses is least at 0:
 
-    >>> import data
+    >>> import tensorflow as tf
+    >>> import tensorflow_federated as tff
     >>> import tff_local_ams
-    >>> task = data.load_task('counterexample')
+    >>> def model_fn():
+    ...   five = tf.keras.initializers.Constant(5.0)
+    ...   w = tf.keras.layers.Dense(1, use_bias=False, kernel_initializer=five)
+    ...   return tff.learning.models.from_keras_model(
+    ...     tf.keras.Sequential([tf.keras.layers.InputLayer((1,)), w]),
+    ...     loss=tf.keras.losses.MeanAbsoluteError(),
+    ...     input_spec=(tf.TensorSpec([None, 1]), tf.TensorSpec([None, 1])),
+    ...   )
     >>> nodes = [
-    ...   task.train.create_tf_dataset_for_client(node).batch(1)
-    ...   for node in task.train.client_ids
+    ...   tf.data.Dataset.from_tensors(([[slope]], [[label]]))
+    ...   for slope, label in ((4.0, 0.0), (1.0, 100.0), (1.0, 100.0))
     ... ]
-    >>> process = tff_local_ams.build_local_sgd(
-    ...   task.functional_model(), learning_rate=0.3
-    ... )
+    >>> process = tff_local_ams.build_local_sgd(model_fn, learning_rate=0.1)
     >>> with tff_local_ams.runtime.device_context():
     ...   state = process.initialize()
-    ...   for _ in range(50):
+    ...   for _ in range(100):
     ...     state, metrics = process.next(state, nodes)
-    >>> print(abs(metrics['client_work']['train']['position']) < 0.1)
-    True
+    ...   (w,) = process.get_model_weights(state).trainable
+    >>> print(abs(w) < 0.25)
+    [[ True]]
   """
   model = federated_model.adapt(model_fn)
-  rule = client_work.LocalRule(
-    # The learning rate comes with the round.
-    tff.learning.optimizers.build_sgdm(0.0),
-    start=lambda state, shared, kept: state,
-    upload=lambda state: (),
-    keep=lambda state: (),
-    server_takes_last_step=False,
-  )
-  parts = composers.build_parts(
+  parts = process_parts.build_parts(
     model,
-    rule,
+    client_work.LocalRule(
+      # The learning rate comes with the round.
+      tff.learning.optimizers.build_sgdm(0.0),
+      start=lambda state, shared, kept: state,
+      upload=lambda state: (),
+      keep=lambda state: (),
+      server_takes_last_step=False,
+    ),
     hyperparameters.build_hyperparameters(learning_rate),
     aggregators.build_delta_aggregator(
       model.weights_type.trainable, model_aggregator=model_aggregator
     ),
-    server_learning_rate=server_learning_rate,
-    client_weighting=client_weighting,
-    model_distributor=model_distributor,
-    metrics_aggregator=metrics_aggregator,
-    participation_aggregator=participation_aggregator,
-    batch_loop=batch_loop,
+    process_parts.CommonArguments(
+      server_learning_rate,
+      client_weighting,
+      model_distributor,
+      metrics_aggregator,
+      participation_aggregator,
+      batch_loop,
+    ),
   )
   return composers.compose_learning_process(parts)

@@ -145,6 +145,8 @@ class _AMSGrad(tff.learning.optimizers.Optimizer):
       gradients
     )
     tff.learning.optimizers.check_weights_gradients_match(weights, gradients)
+    for key in keys:
+      _check_like_weights(key, state[key], weights)
     columns = [weights, gradients] + [state[key] for key in keys]
     rows = zip(*map(tf.nest.flatten, columns), strict=True)
     # A weight that the loss does not depend on has no gradient and stays.
@@ -316,6 +318,19 @@ def set_moments(state: Any, moments: Moments, denominator: Any = None) -> Any:
       denominator = moments.max_second_moment
     state = _replace(state, **{_DENOMINATOR_KEY: denominator})
   return state
+
+
+def _check_like_weights(key: str, moment: Any, weights: Any) -> None:
+  """Raises unless a moment is of the structure and shapes of the weights."""
+  found, wanted = (
+    [(t.dtype.name, t.shape.as_list()) for t in tf.nest.flatten(s)]
+    for s in (moment, weights)
+  )
+  if found != wanted:
+    raise ValueError(
+      f'`state` must be that of `initialize` for these weights, {wanted}, '
+      f'found one with {key} {found}.'
+    )
 
 
 def _replace(state: Any, **values: Any) -> Any:

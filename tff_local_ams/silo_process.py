@@ -5,17 +5,13 @@ Client-placed state going in and out of `next` is more than a
 `tff.templates.IterativeProcess` with the same accessors.
 """
 
-from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_local_ams import _checks
-from tff_local_ams import composers
-from tff_local_ams import optimizers
 
 
 class SiloState(NamedTuple):
@@ -98,72 +94,3 @@ class SiloProcess(tff.templates.IterativeProcess):
     _checks.check_count('num_silos', num_silos, at_least=1)
     moments = self._initial_moments()
     return [SiloState(np.int32(i), moments) for i in range(num_silos)]
-
-
-def compose_silo_process(
-  parts: composers.Parts,
-  initial_moments_fn: Callable[[Any], optimizers.Moments],
-  shared_fields: tuple[str, ...] = (),
-) -> SiloProcess:
-  """Composes a process whose silos keep moments of their own.
-
-  Args:
-    parts: The parts of the algorithm.
-    initial_moments_fn: From the `tf.TensorSpec`s of the trainable weights to
-      the moments that a silo starts from.
-    shared_fields: Which moments in the aggregator's state the server shares
-      with the silos.
-  """
-  init_fn = composers.build_initialize(parts)
-  state_type = init_fn.type_signature.result.member
-  shared_fn = composers.build_shared(parts, state_type, shared_fields)
-
-  @tff.tensorflow.computation
-  def initial_moments():
-    return initial_moments_fn(
-      tff.types.type_to_tf_tensor_specs(parts.model.weights_type.trainable)
-    )
-
-  silo_state_type = tff.to_type(
-    SiloState(np.int32, initial_moments.type_signature.result)
-  )
-
-  @tff.tensorflow.computation(
-    parts.model.weights_type,
-    shared_fn.type_signature.result,
-    silo_state_type,
-    parts.model.data_type,
-  )
-  def client_update_fn(weights, shared, silo_state, dataset):
-    output = composers.client_update(
-      parts, weights, shared, silo_state.moments, dataset
-    )
-    return output._replace(
-      kept=SiloState(tf.identity(silo_state.silo_id), output.kept)
-    )
-
-  @tff.federated_computation(
-    init_fn.type_signature.result,
-    tff.FederatedType(silo_state_type, tff.CLIENTS),
-    tff.FederatedType(parts.model.data_type, tff.CLIENTS),
-  )
-  def next_fn(state, silo_states, client_data):
-    distributor_output = parts.distributor.next(
-      state.distributor, state.global_model_weights
-    )
-    shared = tff.federated_broadcast(tff.federated_map(shared_fn, state))
-    client_output = tff.federated_map(
-      client_update_fn,
-      (distributor_output.result, shared, silo_states, client_data),
-    )
-    new_state, metrics = composers.server_step(
-      parts, state, distributor_output, client_output
-    )
-    return SiloProcessOutput(new_state, client_output.kept, metrics)
-
-  return SiloProcess(
-    init_fn,
-    next_fn,
-    initial_moments,
-    **composers.build_accessors(parts, state_type),
-  )

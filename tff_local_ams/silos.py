@@ -15,6 +15,7 @@ from tff_local_ams import federated_model
 from tff_local_ams import hyperparameters
 from tff_local_ams import local_amsgrad
 from tff_local_ams import optimizers
+from tff_local_ams import process_parts
 from tff_local_ams import silo_process
 from tff_local_ams import variants
 
@@ -79,76 +80,58 @@ def build_silo_local_amsgrad(
     ValueError: If an argument is out of its range.
 
   Examples:
-    Theorem 4.1's three nodes, whose mean loss has its minimum at 0, from 5 on:
+    As in Theorem 4.1, a node pulls w from 5 to 0 with slope 4, and two push it
+    up with slope 1. The sum of their losses is least at 0:
 
-    >>> import data
+    >>> import tensorflow as tf
+    >>> import tensorflow_federated as tff
     >>> import tff_local_ams
-    >>> task = data.load_task('counterexample')
+    >>> def model_fn():
+    ...   five = tf.keras.initializers.Constant(5.0)
+    ...   w = tf.keras.layers.Dense(1, use_bias=False, kernel_initializer=five)
+    ...   return tff.learning.models.from_keras_model(
+    ...     tf.keras.Sequential([tf.keras.layers.InputLayer((1,)), w]),
+    ...     loss=tf.keras.losses.MeanAbsoluteError(),
+    ...     input_spec=(tf.TensorSpec([None, 1]), tf.TensorSpec([None, 1])),
+    ...   )
     >>> nodes = [
-    ...   task.train.create_tf_dataset_for_client(node).batch(1)
-    ...   for node in task.train.client_ids
+    ...   tf.data.Dataset.from_tensors(([[slope]], [[label]]))
+    ...   for slope, label in ((4.0, 0.0), (1.0, 100.0), (1.0, 100.0))
     ... ]
     >>> process = tff_local_ams.build_silo_local_amsgrad(
-    ...   task.functional_model(), learning_rate=0.3, warm_up_rounds=1
+    ...   model_fn, learning_rate=0.3, warm_up_rounds=1
     ... )
     >>> with tff_local_ams.runtime.device_context():
     ...   state = process.initialize()
     ...   silos = process.initialize_silos(3)
     ...   for _ in range(100):
     ...     state, silos, metrics = process.next(state, silos, nodes)
-    >>> print(abs(metrics['client_work']['train']['position']) < 0.1)
-    True
+    ...   (w,) = process.get_model_weights(state).trainable
+    >>> print(abs(w) < 0.1)
+    [[ True]]
   """
-  model = federated_model.adapt(model_fn)
-  local_amsgrad.check_variants(synchronising_step, denominator)
-  optimizer = local_amsgrad.build_client_optimizer(
-    denominator, beta_1, beta_2, epsilon
-  )
-
-  def start(state, shared, kept):
-    v_hat = shared.max_second_moment
-    if denominator is variants.Denominator.MAX_OF_MEANS:
-      kept = kept._replace(max_second_moment=v_hat)
-    return optimizers.set_moments(state, kept, denominator=v_hat)
-
-  def moments_fn(state):
-    return local_amsgrad.moments_to_send(state, denominator)
-
-  parts = composers.build_parts(
-    model,
-    client_work.LocalRule(
-      optimizer,
-      start,
-      upload=moments_fn,
-      keep=moments_fn,
-      server_takes_last_step=True,
+  parts = local_amsgrad.choose_parts(
+    model_fn,
+    learning_rate,
+    beta_1=beta_1,
+    beta_2=beta_2,
+    epsilon=epsilon,
+    synchronising_step=synchronising_step,
+    denominator=denominator,
+    warm_up_rounds=warm_up_rounds,
+    model_aggregator=model_aggregator,
+    moments_aggregator=moments_aggregator,
+    common=process_parts.CommonArguments(
+      server_learning_rate,
+      client_weighting,
+      model_distributor,
+      metrics_aggregator,
+      participation_aggregator,
+      batch_loop,
     ),
-    hyperparameters.build_hyperparameters(
-      learning_rate,
-      warm_up_rounds=warm_up_rounds,
-      beta_1=beta_1,
-      beta_2=beta_2,
-    ),
-    aggregators.build_moments_aggregator(
-      model.weights_type.trainable,
-      epsilon=epsilon,
-      synchronising_step=synchronising_step,
-      denominator=denominator,
-      model_aggregator=model_aggregator,
-      moments_aggregator=moments_aggregator,
-    ),
-    server_learning_rate=server_learning_rate,
-    client_weighting=client_weighting,
-    model_distributor=model_distributor,
-    metrics_aggregator=metrics_aggregator,
-    participation_aggregator=participation_aggregator,
-    batch_loop=batch_loop,
+    clients_keep_moments=True,
   )
-  return silo_process.compose_silo_process(
-    parts,
-    initial_moments_fn=lambda specs: moments_fn(optimizer.initialize(specs)),
-    shared_fields=('max_second_moment',),
-  )
+  return composers.compose_silo_process(parts)
 
 
 def build_silo_naive_amsgrad(
@@ -199,39 +182,47 @@ def build_silo_naive_amsgrad(
     ValueError: If an argument is out of its range.
 
   Examples:
-    The example of `build_silo_local_amsgrad`, walking away from the minimum:
+    The example of `build_silo_local_amsgrad`. Each node divides by its own
+    slope, so that all pull equally, and the two win:
 
-    >>> import data
+    >>> import tensorflow as tf
+    >>> import tensorflow_federated as tff
     >>> import tff_local_ams
-    >>> task = data.load_task('counterexample')
+    >>> def model_fn():
+    ...   five = tf.keras.initializers.Constant(5.0)
+    ...   w = tf.keras.layers.Dense(1, use_bias=False, kernel_initializer=five)
+    ...   return tff.learning.models.from_keras_model(
+    ...     tf.keras.Sequential([tf.keras.layers.InputLayer((1,)), w]),
+    ...     loss=tf.keras.losses.MeanAbsoluteError(),
+    ...     input_spec=(tf.TensorSpec([None, 1]), tf.TensorSpec([None, 1])),
+    ...   )
     >>> nodes = [
-    ...   task.train.create_tf_dataset_for_client(node).batch(1)
-    ...   for node in task.train.client_ids
+    ...   tf.data.Dataset.from_tensors(([[slope]], [[label]]))
+    ...   for slope, label in ((4.0, 0.0), (1.0, 100.0), (1.0, 100.0))
     ... ]
     >>> process = tff_local_ams.build_silo_naive_amsgrad(
-    ...   task.functional_model(), learning_rate=0.3, warm_up_rounds=1
+    ...   model_fn, learning_rate=0.3, warm_up_rounds=1
     ... )
     >>> with tff_local_ams.runtime.device_context():
     ...   state = process.initialize()
     ...   silos = process.initialize_silos(3)
     ...   for _ in range(100):
     ...     state, silos, metrics = process.next(state, silos, nodes)
-    >>> print(metrics['client_work']['train']['position'] > 15)
-    True
+    ...   (w,) = process.get_model_weights(state).trainable
+    >>> print(w > 15)
+    [[ True]]
   """
   model = federated_model.adapt(model_fn)
-  # The learning rate comes with the round.
-  optimizer = optimizers.build_amsgrad(0.0, beta_1, beta_2, epsilon)
-  rule = client_work.LocalRule(
-    optimizer,
-    start=lambda state, shared, kept: optimizers.set_moments(state, kept),
-    upload=lambda state: (),
-    keep=optimizers.get_moments,
-    server_takes_last_step=False,
-  )
-  parts = composers.build_parts(
+  parts = process_parts.build_parts(
     model,
-    rule,
+    client_work.LocalRule(
+      # The learning rate comes with the round.
+      optimizers.build_amsgrad(0.0, beta_1, beta_2, epsilon),
+      start=lambda state, shared, kept: optimizers.set_moments(state, kept),
+      upload=lambda state: (),
+      keep=optimizers.get_moments,
+      server_takes_last_step=False,
+    ),
     hyperparameters.build_hyperparameters(
       learning_rate,
       warm_up_rounds=warm_up_rounds,
@@ -241,16 +232,13 @@ def build_silo_naive_amsgrad(
     aggregators.build_delta_aggregator(
       model.weights_type.trainable, model_aggregator=model_aggregator
     ),
-    server_learning_rate=server_learning_rate,
-    client_weighting=client_weighting,
-    model_distributor=model_distributor,
-    metrics_aggregator=metrics_aggregator,
-    participation_aggregator=participation_aggregator,
-    batch_loop=batch_loop,
-  )
-  return silo_process.compose_silo_process(
-    parts,
-    initial_moments_fn=lambda specs: optimizers.get_moments(
-      optimizer.initialize(specs)
+    process_parts.CommonArguments(
+      server_learning_rate,
+      client_weighting,
+      model_distributor,
+      metrics_aggregator,
+      participation_aggregator,
+      batch_loop,
     ),
   )
+  return composers.compose_silo_process(parts)
