@@ -19,12 +19,7 @@ it.
 """
 
 import asyncio
-import concurrent.futures
 import contextlib
-import threading
-import warnings
-from collections.abc import Callable
-from collections.abc import Coroutine
 from typing import Any
 
 import tensorflow_federated as tff
@@ -38,6 +33,7 @@ from programs.cli import errors
 from programs.cli import folders
 from programs.cli import progress
 from programs.cli import runtime_flags
+from programs.federated_program import event_loop
 from programs.federated_program import managers
 from programs.federated_program import platform
 from programs.runs import algorithms
@@ -50,10 +46,6 @@ config_flags.define_config(
   experiments.OutputConfig, output_dir='results/train_program'
 )
 runtime_flags.define()
-
-# How long a program that is interrupted waits for what cannot be: a round in
-# TFF's own runtime.
-_SECONDS_TO_END = 2
 
 
 async def train(
@@ -105,35 +97,37 @@ def main() -> None:
         records.Records(folder, keep_checkpoints=output.keep_checkpoints)
       )
     )
-    run_records.check_config(
-      # The states of `programs.train` are others.
-      {**experiment.to_dict(), 'program': 'train_program'},
-      may_grow='schedule.rounds',
+    asyncio.run(
+      run_records.check_config(
+        # The states of `programs.train` are others.
+        {**experiment.to_dict(), 'program': 'train_program'},
+        may_grow='schedule.rounds',
+      )
     )
     bar = stack.enter_context(
       progress.RoundProgress(experiment.schedule.rounds)
     )
-    recorder = stack.enter_context(
-      contextlib.closing(
-        managers.RoundRecorder(
-          run_records,
-          bar.on_round,
-          last_round=experiment.schedule.rounds,
-          checkpoint_every=output.checkpoint_every,
-        )
-      )
+    recorder = managers.RoundRecorder(
+      run_records,
+      bar.on_round,
+      last_round=experiment.schedule.rounds,
+      checkpoint_every=output.checkpoint_every,
     )
     context = stack.enter_context(runtime_flags.asynchronous_from_flags())
     local = platform.build_platform(
       context, experiment, task, process, run_records, recorder, folder
     )
+
+    async def train_and_save() -> None:
+      try:
+        await train(process, experiment.schedule, local)
+      except (asyncio.CancelledError, loop.Diverged):
+        await recorder.save_newest()
+        raise
+
     try:
-      _run(train(process, experiment.schedule, local), local.context)
-    except loop.Diverged:
-      recorder.save_newest()
-      raise
+      event_loop.run(train_and_save(), local.context)
     except KeyboardInterrupt:
-      recorder.save_newest()
       if not recorder.round_number:
         raise
       raise KeyboardInterrupt(
@@ -157,74 +151,6 @@ def _build_process(
       'of TFF have no place: use python -m programs.train.'
     )
   return process
-
-
-def _run(program: Coroutine[Any, Any, None], context: Any) -> None:
-  """Runs a program until it ends, or until one of its tasks fails.
-
-  Its event loop has a thread of its own. Ctrl-C goes to this one, at once, and
-  into no callback of the loop's: asyncio would lose the task that it was about
-  to wake, and wait for it forever.
-
-  Args:
-    program: The program.
-    context: The context of TFF's to run it in.
-  """
-  ended: concurrent.futures.Future[None] = concurrent.futures.Future()
-  cancel: list[Callable[[], Any]] = []
-
-  async def run() -> None:
-    loop = asyncio.get_running_loop()
-    task = asyncio.create_task(program)
-    cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
-    await _until_failure(task)
-
-  def target() -> None:
-    tff.framework.set_default_context(context)
-    try:
-      ended.set_result(asyncio.run(run()))
-    except BaseException as error:
-      ended.set_exception(error)
-
-  thread = threading.Thread(target=target, name='program', daemon=True)
-  thread.start()
-  try:
-    while not ended.done():
-      # Ctrl-C may be handed to another thread, which does not wake this one.
-      thread.join(timeout=0.2)
-    ended.result()
-  except KeyboardInterrupt:
-    # What Python says of TFF's coroutines that are cut short.
-    warnings.filterwarnings('ignore', message='coroutine .* never awaited')
-    for function in cancel:
-      with contextlib.suppress(RuntimeError):  # The loop may just have ended.
-        function()
-    thread.join(_SECONDS_TO_END)
-    raise
-
-
-async def _until_failure(task: asyncio.Task[None]) -> None:
-  """Waits for a program's end, or for the failure of a task that it started.
-
-  TFF leaves tasks that fail, such as the one that saves a state, to the event
-  loop's exception handler, and goes on without them.
-  """
-  failures: list[Exception] = []
-
-  def stop(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    del loop  # Unused.
-    if isinstance(failure := context.get('exception'), Exception):
-      failures.append(failure)
-      task.cancel()
-
-  asyncio.get_running_loop().set_exception_handler(stop)
-  try:
-    await task
-  except asyncio.CancelledError:
-    if not failures:
-      raise
-  if failures:
-    raise failures[0]
 
 
 if __name__ == '__main__':

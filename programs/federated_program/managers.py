@@ -5,14 +5,13 @@ metrics in no certain order. Here all that a round leaves is written before its
 state: its evaluation, its metrics, and then the state. A program that is killed
 repeats the rounds after its newest state, and what they had left is replaced.
 
-Writing blocks the event loop, as a round in TFF's own runtime does: training
-never runs ahead of its records.
+Training never runs ahead of its records: a round waits until what came before
+it is written (`AfterRecords`).
 """
 
+import asyncio
 import collections
-import concurrent.futures
 import pathlib
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +38,7 @@ class RoundRecorder:
     last_round: int,
     checkpoint_every: int,
   ):
-    """Makes a recorder, which has to be closed before the records.
+    """Makes a recorder.
 
     Args:
       run_records: Where to write.
@@ -57,19 +56,15 @@ class RoundRecorder:
     self.program_state: Any = None
     self.bytes_moved = 0
     self._saved = 0
-    # An interrupted program saves while its event loop may still be at work.
-    self._lock = threading.RLock()
-    # The records have an event loop, which wants a thread of its own.
-    self._writer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+    # One round is written after the other.
+    self._writing = asyncio.Lock()
 
-  def close(self) -> None:
-    """Waits until nothing is being written."""
-    self._writer.shutdown()
-
-  def restore(self, structure: tff.learning.programs.ProgramState) -> None:
+  async def restore(
+    self, structure: tff.learning.programs.ProgramState
+  ) -> None:
     """Goes on from the newest state that can be read, if there is any."""
-    state, self._saved = self._in_thread(self._records.restore, structure)
-    self._in_thread(self._records.check_space, state.state)
+    state, self._saved = await self._records.restore(structure)
+    self._records.check_space(state.state)
     self.round_number = self._saved
     if self._saved:
       self.program_state = state._replace(round_number=int(state.round_number))
@@ -78,69 +73,84 @@ class RoundRecorder:
       )
     self._on_round(self._saved, None)
 
-  def add(self, round_number: int, **parts: Any) -> None:
+  async def add(self, round_number: int, **parts: Any) -> None:
     """Takes the `metrics` or the `state` of a round."""
+    if 'metrics' in parts:
+      # At once: the next round's metrics may come before these are written.
+      self.bytes_moved = parts['metrics']['bytes']['total']
     parts = {**self._incomplete.pop(round_number, {}), **parts}
     if len(parts) < 2:
       self._incomplete[round_number] = parts
       return
-    with self._lock:
-      self._in_thread(self._records.add_metrics, round_number, parts['metrics'])
+    async with self._writing:
+      await self._records.add_metrics(round_number, parts['metrics'])
       self.round_number = round_number
       self.program_state = parts['state']
-      self.bytes_moved = parts['metrics']['bytes']['total']
       is_last = round_number == self._last_round
       if is_last or round_number % self._checkpoint_every == 0:
-        self.save_newest()
+        await self._save()
     self._on_round(round_number, parts['metrics'])
 
-  def save_newest(self) -> None:
+  async def save_newest(self) -> None:
     """Writes the state of the newest round, unless it is written."""
-    with self._lock:
-      if self._saved < self.round_number:
-        self._saved = self.round_number
-        self._in_thread(
-          self._records.add_state, self.round_number, self.program_state
-        )
+    async with self._writing:
+      await self._save()
 
-  def versions(self) -> list[int]:
-    """Returns the rounds whose states are there."""
-    return self._in_thread(self._records.versions)
+  async def written(self) -> None:
+    """Waits until nothing is being written."""
+    async with self._writing:
+      pass
 
-  def load(self, round_number: int, structure: Any) -> Any:
-    """Returns the program state after a round."""
-    return self._in_thread(self._records.load_state, round_number, structure)
+  async def _save(self) -> None:
+    if self._saved < self.round_number:
+      await self._records.add_state(self.round_number, self.program_state)
+      self._saved = self.round_number
 
-  def _in_thread(self, fn: Callable[..., Any], *arguments: Any) -> Any:
-    return self._writer.submit(fn, *arguments).result()
+
+class AfterRecords(tff.framework.AsyncContext):
+  """A context whose computations wait for the records of what came before."""
+
+  def __init__(
+    self, context: tff.framework.AsyncContext, recorder: RoundRecorder
+  ):
+    self._context = context
+    self._recorder = recorder
+
+  async def invoke(self, comp: Any, arg: Any) -> Any:
+    """Runs a computation, see `tff.framework.AsyncContext`."""
+    # Lets the tasks begin that TFF has just started to save a round.
+    await asyncio.sleep(0)
+    await self._recorder.written()
+    return await self._context.invoke(comp, arg)
 
 
 class StateManager(tff.program.ProgramStateManager):
-  """Program states in a `RoundRecorder`."""
+  """Program states in the records, by way of a `RoundRecorder`."""
 
-  def __init__(self, recorder: RoundRecorder):
+  def __init__(self, run_records: records.Records, recorder: RoundRecorder):
+    self._records = run_records
     self._recorder = recorder
 
   async def get_versions(self) -> list[int] | None:
     """Returns the rounds whose states are there, or `None`."""
-    return self._recorder.versions() or None
+    return await self._records.versions() or None
 
   async def load(self, version: int, structure: Any) -> Any:
     """Returns the program state after a round."""
-    if version not in self._recorder.versions():
+    if version not in await self._records.versions():
       raise tff.program.ProgramStateNotFoundError(version)
-    return self._recorder.load(version, structure)
+    return await self._records.load_state(version, structure)
 
   async def load_latest(self, structure: Any) -> tuple[Any, int]:
     """Returns the newest program state that can be read, and its round."""
-    self._recorder.restore(structure)
+    await self._recorder.restore(structure)
     return self._recorder.program_state, self._recorder.round_number
 
   async def save(self, program_state: Any, version: int) -> None:
     """Saves the state after a round, as soon as it has metrics, too."""
     # The state before the first round follows from the seed.
     if version > 0:
-      self._recorder.add(int(version), state=program_state)
+      await self._recorder.add(int(version), state=program_state)
 
 
 class MetricsManager(tff.program.ReleaseManager):
@@ -187,7 +197,7 @@ class MetricsManager(tff.program.ReleaseManager):
     # Since the round before, with its writing and the evaluation of this one.
     metrics['seconds'] = time.monotonic() - self._last_time
     self._last_time += metrics['seconds']
-    self._recorder.add(int(key), metrics=metrics)
+    await self._recorder.add(int(key), metrics=metrics)
 
 
 class EvaluationMetricsManager(tff.program.ReleaseManager):

@@ -80,9 +80,11 @@ def build_platform(
       experiment, clients, task, run_records, folder / 'evaluation.csv'
     )
   return Platform(
-    context=tff.program.NativeFederatedContext(context),
+    context=tff.program.NativeFederatedContext(
+      managers.AfterRecords(context, recorder)
+    ),
     data_source=source,
-    program_states=managers.StateManager(recorder),
+    program_states=managers.StateManager(run_records, recorder),
     metrics=managers.MetricsManager(
       recorder,
       experiment,

@@ -1,5 +1,6 @@
 """The training loop of all programs: rounds, tests, records, and resuming."""
 
+import asyncio
 import collections
 import contextlib
 import math
@@ -86,11 +87,13 @@ def train(
   run_records = records.Records(
     folder, keep_checkpoints=keep_checkpoints, tensorboard=tensorboard
   )
-  with contextlib.closing(run_records):
-    run_records.check_config(experiment.to_dict(), may_grow='schedule.rounds')
-    state, done = run_records.restore(trainer.initialize())
+  with contextlib.closing(run_records), asyncio.Runner() as runner:
+    runner.run(
+      run_records.check_config(experiment.to_dict(), may_grow='schedule.rounds')
+    )
+    state, done = runner.run(run_records.restore(trainer.initialize()))
     run_records.check_space(state)
-    loop = _Loop(experiment, task, trainer, run_records, on_round)
+    loop = _Loop(experiment, task, trainer, run_records, runner, on_round)
     state = loop.run(state, done, checkpoint_every)
     return Result(
       run_records.rows(), trainer.model_weights(state), task, experiment
@@ -106,12 +109,14 @@ class _Loop:
     task: data.Task,
     trainer: simulation.Trainer,
     run_records: records.Records,
+    runner: asyncio.Runner,
     on_round: OnRound,
   ):
     self._experiment = experiment
     self._schedule = experiment.schedule
     self._trainer = trainer
     self._records = run_records
+    self._runner = runner
     self._on_round = on_round
     self._evaluator = trained_model.Evaluator(task)
     self._communication = trainer.communication()
@@ -126,9 +131,11 @@ class _Loop:
         output, metrics = self._run_round(state, round_number, moved)
         is_last = round_number == self._schedule.rounds
         with _uninterrupted():
-          self._records.add_metrics(round_number, metrics)
+          self._runner.run(self._records.add_metrics(round_number, metrics))
           if is_last or round_number % checkpoint_every == 0:
-            self._records.add_state(round_number, output.state)
+            self._runner.run(
+              self._records.add_state(round_number, output.state)
+            )
             saved = round_number
           state, done, moved = (
             output.state,
@@ -139,7 +146,7 @@ class _Loop:
     except (KeyboardInterrupt, Diverged) as stop:
       if saved < done:
         with _uninterrupted():
-          self._records.add_state(done, state)
+          self._runner.run(self._records.add_state(done, state))
       if isinstance(stop, Diverged):
         raise
       raise KeyboardInterrupt(

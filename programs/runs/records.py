@@ -5,7 +5,6 @@ run that is killed anywhere finds metrics of every round up to its newest state,
 perhaps of one more, which is replaced.
 """
 
-import asyncio
 import contextlib
 import csv
 import errno
@@ -37,7 +36,10 @@ Row = dict[str, float]
 
 
 class Records:
-  """The config, metrics and checkpoints in a folder."""
+  """The config, metrics and checkpoints in a folder.
+
+  What TFF's managers read and write is asynchronous, as they are.
+  """
 
   def __init__(
     self,
@@ -58,7 +60,6 @@ class Records:
     """
     self._folder = folder
     self._lock = _lock(folder)
-    self._runner = asyncio.Runner()
     for left_over in folder.glob('**/*_temp[0-9][0-9][0-9][0-9]'):
       _remove(left_over)
     self._states = tff.program.FileProgramStateManager(
@@ -73,10 +74,11 @@ class Records:
 
   def close(self) -> None:
     """Lets others open them."""
-    self._runner.close()
     self._lock.close()
 
-  def check_config(self, config: Mapping[str, Any], may_grow: str) -> None:
+  async def check_config(
+    self, config: Mapping[str, Any], may_grow: str
+  ) -> None:
     """Writes the config, or compares it with that of the run to go on with.
 
     Args:
@@ -110,7 +112,7 @@ class Records:
           f'{", ".join(differences)}. Use those, or name another folder with '
           '--output_dir.'
         )
-    elif self.versions():
+    elif await self.versions():
       raise errors.ProgramError(
         f'{self._folder} has checkpoints but no {_CONFIG}: name another folder '
         'with --output_dir.'
@@ -122,7 +124,7 @@ class Records:
       json.dumps({'experiment': config, 'versions': versions}, indent=2) + '\n',
     )
 
-  def restore(self, initial_state: Any) -> tuple[Any, int]:
+  async def restore(self, initial_state: Any) -> tuple[Any, int]:
     """Returns the newest state that can be read, and its round.
 
     Args:
@@ -132,7 +134,7 @@ class Records:
       errors.ProgramError: If there are states, but none can be read, or
         if metrics of earlier rounds are gone.
     """
-    state, round_number = self._newest_state(initial_state)
+    state, round_number = await self._newest_state(initial_state)
     rows = self.rows()
     if [row['round'] for row in rows[:round_number]] != list(
       range(1, round_number + 1)
@@ -142,41 +144,39 @@ class Records:
         f'{round_number} that came before the newest checkpoint: restore it, '
         'or start again in another folder with --output_dir.'
       )
-    self._open_metrics(rows[:round_number])
+    await self._open_metrics(rows[:round_number])
     return state, round_number
 
-  def add_metrics(self, round_number: int, metrics: Mapping[str, Any]) -> None:
+  async def add_metrics(
+    self, round_number: int, metrics: Mapping[str, Any]
+  ) -> None:
     """Records a round's metrics, in place of what there may be."""
     with self.explain_full_disk():
-      self._run(self._metrics.release(metrics, round_number))
+      await self._metrics.release(metrics, round_number)
 
-  def add_state(self, round_number: int, state: Any) -> None:
+  async def add_state(self, round_number: int, state: Any) -> None:
     """Records the state after a round whose metrics have been recorded."""
     with self.explain_full_disk():
-      self._run(self._states.save(state, round_number))
+      await self._states.save(state, round_number)
 
-  def versions(self) -> list[int]:
+  async def versions(self) -> list[int]:
     """Returns the rounds whose states are there, in order."""
-    return self._run(self._states.get_versions()) or []
+    return await self._states.get_versions() or []
 
-  def load_state(self, round_number: int, structure: Any) -> Any:
+  async def load_state(self, round_number: int, structure: Any) -> Any:
     """Returns the state after a round; `structure` is what states look like.
 
     Raises:
       Exception: Any, if it cannot be read: TensorFlow has many errors for files
         that are not what they should be.
     """
-    state = self._run(self._states.load(round_number, structure))
+    state = await self._states.load(round_number, structure)
     return tf.nest.pack_sequence_as(structure, tf.nest.flatten(state))
 
   def rows(self) -> list[Row]:
     """Returns the metrics of all rounds, in order."""
     path = self._folder / _METRICS
     return read_rows(path) if path.exists() else []
-
-  def remove_checkpoints(self) -> None:
-    """Removes all states, when nobody will go on from them."""
-    self._run(self._states.remove_all())
 
   def check_space(self, state: Any) -> None:
     """Raises unless the disk has room for the checkpoints."""
@@ -190,11 +190,11 @@ class Records:
         'another folder with --output_dir.'
       )
 
-  def _newest_state(self, initial_state: Any) -> tuple[Any, int]:
-    versions = self.versions()
+  async def _newest_state(self, initial_state: Any) -> tuple[Any, int]:
+    versions = await self.versions()
     for version in reversed(versions):
       try:
-        return self.load_state(version, initial_state), version
+        return await self.load_state(version, initial_state), version
       except Exception as error:
         path = self._folder / _CHECKPOINTS / f'round_{version}'
         print(
@@ -208,9 +208,9 @@ class Records:
       )
     return initial_state, 0
 
-  def _open_metrics(self, rows: list[Row]) -> None:
+  async def _open_metrics(self, rows: list[Row]) -> None:
     """Opens the files, with the metrics of these rounds and of no others."""
-    for version in self.versions():
+    for version in await self.versions():
       if version > len(rows):
         # It could not be read.
         _remove(self._folder / _CHECKPOINTS / f'round_{version}')
@@ -229,7 +229,7 @@ class Records:
       )
       for row in rows:
         metrics = {name: v for name, v in row.items() if name != 'round'}
-        self._run(tensorboard_manager.release(metrics, int(row['round'])))
+        await tensorboard_manager.release(metrics, int(row['round']))
       self._metrics = tff.program.GroupingReleaseManager(
         [csv_manager, tensorboard_manager]
       )
@@ -249,9 +249,6 @@ class Records:
         f'{self._folder} cannot be written to ({reason}): make room and run '
         'the same command again, to go on from the newest checkpoint.'
       ) from error
-
-  def _run(self, coroutine: Any) -> Any:
-    return self._runner.run(coroutine)
 
 
 def read_rows(path: pathlib.Path) -> list[Row]:

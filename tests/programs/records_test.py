@@ -1,5 +1,6 @@
 """The records in a folder, without training."""
 
+import asyncio
 import contextlib
 import json
 import shutil
@@ -27,16 +28,16 @@ def _state(number):
 
 def _record(folder, rounds):
   with _open(folder) as opened:
-    opened.check_config(_CONFIG, may_grow='schedule.rounds')
-    _, done = opened.restore(_START)
+    asyncio.run(opened.check_config(_CONFIG, may_grow='schedule.rounds'))
+    _, done = asyncio.run(opened.restore(_START))
     for number in range(done + 1, rounds + 1):
-      opened.add_metrics(number, {'loss': 1 / number})
-      opened.add_state(number, _state(number))
+      asyncio.run(opened.add_metrics(number, {'loss': 1 / number}))
+      asyncio.run(opened.add_state(number, _state(number)))
 
 
 def _restore(folder):
   with _open(folder) as opened:
-    state, done = opened.restore(_START)
+    state, done = asyncio.run(opened.restore(_START))
     return state, done, opened.rows()
 
 
@@ -56,8 +57,8 @@ def test_state_and_rows_come_back(tmp_path):
 def test_rows_after_the_newest_state_are_replaced(tmp_path):
   _record(tmp_path, 3)
   with _open(tmp_path) as opened:
-    opened.restore(_START)
-    opened.add_metrics(4, {'loss': 9.0})
+    asyncio.run(opened.restore(_START))
+    asyncio.run(opened.add_metrics(4, {'loss': 9.0}))
   _record(tmp_path, 4)
   _, done, rows = _restore(tmp_path)
   assert done == 4
@@ -91,13 +92,15 @@ def test_metrics_that_are_none_are_an_error(tmp_path):
 def test_config_may_only_grow(tmp_path):
   _record(tmp_path, 1)
   with _open(tmp_path) as opened:
-    opened.check_config(
-      {'schedule': {'rounds': 4}, 'rate': 0.1}, may_grow='schedule.rounds'
+    asyncio.run(
+      opened.check_config(
+        {'schedule': {'rounds': 4}, 'rate': 0.1}, may_grow='schedule.rounds'
+      )
     )
     with pytest.raises(
       errors.ProgramError, match=r'rounds \(there 4, now 3\)\. Use'
     ):
-      opened.check_config(_CONFIG, may_grow='schedule.rounds')
+      asyncio.run(opened.check_config(_CONFIG, may_grow='schedule.rounds'))
   written = json.loads((tmp_path / 'config.json').read_text())
   assert written['experiment']['schedule']['rounds'] == 4
   assert 'tensorflow' in written['versions']
@@ -110,7 +113,7 @@ def test_foreign_config_is_an_error(tmp_path, text):
     _open(tmp_path) as opened,
     pytest.raises(errors.ProgramError, match='not a config of this'),
   ):
-    opened.check_config(_CONFIG, may_grow='schedule.rounds')
+    asyncio.run(opened.check_config(_CONFIG, may_grow='schedule.rounds'))
   assert (tmp_path / 'config.json').read_text() == text
 
 
@@ -121,7 +124,7 @@ def test_checkpoints_without_config_are_an_error(tmp_path):
     _open(tmp_path) as opened,
     pytest.raises(errors.ProgramError, match=r'no config\.json'),
   ):
-    opened.check_config(_CONFIG, may_grow='schedule.rounds')
+    asyncio.run(opened.check_config(_CONFIG, may_grow='schedule.rounds'))
 
 
 def test_only_one_program_at_a_time(tmp_path):
