@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from data import _checks
+from data import checks
 from data import client_data
 from data import randomness
 
@@ -61,9 +61,9 @@ class ClientBatches:
   seed: int = 0
 
   def __post_init__(self):
-    _checks.check_count('num_batches', self.num_batches)
-    _checks.check_count('batch_size', self.batch_size)
-    _checks.check_seed('seed', self.seed)
+    checks.check_count('num_batches', self.num_batches)
+    checks.check_count('batch_size', self.batch_size)
+    checks.check_seed('seed', self.seed)
 
   def dataset(self, client_id: str, round_number: int) -> tf.data.Dataset:
     """Returns a client's batches, with the examples they need and no others.
@@ -75,14 +75,14 @@ class ClientBatches:
     Raises:
       ValueError: If there is no such client.
     """
-    _checks.check_seed('round_number', round_number)
+    checks.check_seed('round_number', round_number)
     if client_id not in self.client_data.client_ids:
       raise ValueError(
         '`client_id` must be an id of the client data, such as '
         f'{self.client_data.client_ids[0]!r}, found {client_id!r}.'
       )
-    return self._batch(
-      self._traced_examples(
+    return tf.data.Dataset.from_tensor_slices(
+      self._traced_batches(
         tf.constant(client_id), tf.constant(round_number, tf.int64)
       )
     )
@@ -104,23 +104,21 @@ class ClientBatches:
 
     @tff.tensorflow.computation(ClientRound(np.str_, np.int64))
     def batches(client_round):
-      return self._batch(
-        self._examples(client_round.client_id, client_round.round_number)
+      return tf.data.Dataset.from_tensor_slices(
+        self._batches(client_round.client_id, client_round.round_number)
       )
 
     return batches
 
   @functools.cached_property
-  def _traced_examples(self) -> Any:
-    return tf.function(self._examples).get_concrete_function(
+  def _traced_batches(self) -> Any:
+    return tf.function(self._batches).get_concrete_function(
       tf.TensorSpec([], tf.string), tf.TensorSpec([], tf.int64)
     )
 
-  def _examples(self, client_id: tf.Tensor, round_number: tf.Tensor) -> Any:
-    """Returns the examples of all k batches, in order."""
-    everything = client_data.read_all(
-      self.client_data.serializable_dataset_fn(client_id)
-    )
+  def _batches(self, client_id: tf.Tensor, round_number: tf.Tensor) -> Any:
+    """Returns the examples of all k batches, [k, batch size, ...]."""
+    everything = client_data.all_examples(self.client_data, client_id)
     size = tf.shape(tf.nest.flatten(everything)[0])[0]
     needed = self.num_batches * self.batch_size
     orders = randomness.permutations(
@@ -128,8 +126,7 @@ class ClientBatches:
       num=-(-needed // size),
       size=size,
     )
-    rows = tf.reshape(orders, [-1])[:needed]
+    rows = tf.reshape(
+      tf.reshape(orders, [-1])[:needed], [self.num_batches, self.batch_size]
+    )
     return tf.nest.map_structure(lambda t: tf.gather(t, rows), everything)
-
-  def _batch(self, examples: Any) -> tf.data.Dataset:
-    return tf.data.Dataset.from_tensor_slices(examples).batch(self.batch_size)

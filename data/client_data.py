@@ -108,6 +108,15 @@ class ArrayClientData(ExamplesClientData):
     )
 
 
+def all_examples(
+  clients: tff.simulation.datasets.ClientData, client_id: tf.Tensor
+) -> Any:
+  """Returns the examples of a client, who has some, as tensors."""
+  if isinstance(clients, ExamplesClientData):
+    return clients.examples_fn(client_id)
+  return read_all(clients.serializable_dataset_fn(client_id))
+
+
 def read_all(dataset: tf.data.Dataset) -> Any:
   """Returns the examples of a data set, which is not empty, as tensors."""
   # The prefetch keeps TensorFlow from fusing a `map` before it with the batch,

@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from data import _checks
+from data import checks
 from data import client_data
 from data import files
 from data import models
@@ -52,8 +52,8 @@ class Options:
       raise TypeError(
         f'`data_dir` must be the path of a folder, found {self.data_dir!r}.'
       )
-    _checks.check_flag('only_digits', self.only_digits)
-    _checks.check_seed('model_seed', self.model_seed)
+    checks.check_flag('only_digits', self.only_digits)
+    checks.check_seed('model_seed', self.model_seed)
 
 
 class EmnistClientData(client_data.ExamplesClientData):

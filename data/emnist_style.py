@@ -11,7 +11,7 @@ import string
 import numpy as np
 import tensorflow as tf
 
-from data import _checks
+from data import checks
 from data import handwriting
 from data import mnist
 from data import models
@@ -47,18 +47,18 @@ class Options:
   model_seed: int = 0
 
   def __post_init__(self):
-    _checks.check_count('num_clients', self.num_clients)
-    _checks.check_positive('concentration', self.concentration)
-    _checks.check_count('min_examples', self.min_examples)
-    _checks.check_count('max_examples', self.max_examples)
+    checks.check_count('num_clients', self.num_clients)
+    checks.check_positive('concentration', self.concentration)
+    checks.check_count('min_examples', self.min_examples)
+    checks.check_count('max_examples', self.max_examples)
     if self.max_examples < self.min_examples:
       raise ValueError(
         '`max_examples` must be at least `min_examples`, '
         f'{self.min_examples!r}, found {self.max_examples!r}.'
       )
-    _checks.check_flag('full', self.full)
-    _checks.check_seed('seed', self.seed)
-    _checks.check_seed('model_seed', self.model_seed)
+    checks.check_flag('full', self.full)
+    checks.check_seed('seed', self.seed)
+    checks.check_seed('model_seed', self.model_seed)
 
 
 def build(options: Options) -> tasks.Task:

@@ -9,7 +9,7 @@ import functools
 
 import numpy as np
 
-from data import _checks
+from data import checks
 from data import client_data
 from data import models
 from data import randomness
@@ -45,12 +45,12 @@ class Options:
   model_seed: int = 0
 
   def __post_init__(self):
-    _checks.check_count('num_clients', self.num_clients)
-    _checks.check_positive('overlap', self.overlap)
-    _checks.check_count('train_examples', self.train_examples)
-    _checks.check_count('test_examples', self.test_examples)
-    _checks.check_seed('seed', self.seed)
-    _checks.check_seed('model_seed', self.model_seed)
+    checks.check_count('num_clients', self.num_clients)
+    checks.check_positive('overlap', self.overlap)
+    checks.check_count('train_examples', self.train_examples)
+    checks.check_count('test_examples', self.test_examples)
+    checks.check_seed('seed', self.seed)
+    checks.check_seed('model_seed', self.model_seed)
 
 
 def build(options: Options) -> tasks.Task:

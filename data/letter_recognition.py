@@ -6,7 +6,7 @@ import string
 
 import numpy as np
 
-from data import _checks
+from data import checks
 from data import client_data
 from data import files
 from data import models
@@ -33,9 +33,9 @@ class Options:
   model_seed: int = 0
 
   def __post_init__(self):
-    _checks.check_count('num_clients', self.num_clients)
-    _checks.check_seed('seed', self.seed)
-    _checks.check_seed('model_seed', self.model_seed)
+    checks.check_count('num_clients', self.num_clients)
+    checks.check_seed('seed', self.seed)
+    checks.check_seed('model_seed', self.model_seed)
 
 
 def build(options: Options) -> tasks.Task:

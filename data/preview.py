@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import data
-from data import _checks
 from data import _command_line
+from data import checks
 from data import client_data
 from data import counterexample
 from data import descriptions
@@ -36,7 +36,7 @@ def draw(task: tasks.Task, show: int, path: pathlib.Path) -> None:
     show: How many clients to show, chosen at random where there are more.
     path: Where to write the picture.
   """
-  _checks.check_count('show', show)
+  checks.check_count('show', show)
   # It announces on standard error that it looks for fonts, the first time.
   logging.getLogger('matplotlib').setLevel(logging.ERROR)
   # Only here: the rest of the package does without it.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
 
-from data import _checks
+from data import checks
 from data import counterexample
 from data import emnist
 from data import emnist_style
@@ -50,7 +50,7 @@ def task_options(name: str) -> type[Any]:
     >>> data.task_options('letter_recognition')()
     Options(num_clients=5, seed=0, model_seed=0)
   """
-  _checks.check_choice('name', name, TASK_NAMES)
+  checks.check_choice('name', name, TASK_NAMES)
   return _REGISTRY[name].options
 
 

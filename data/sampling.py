@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from data import _checks
+from data import checks
 from data import randomness
 
 
@@ -54,9 +54,9 @@ class ClientSampler:
   dropout: float = 0.0
 
   def __post_init__(self):
-    _checks.check_count('clients_per_round', self.clients_per_round)
-    _checks.check_seed('seed', self.seed)
-    _checks.check_probability('dropout', self.dropout)
+    checks.check_count('clients_per_round', self.clients_per_round)
+    checks.check_seed('seed', self.seed)
+    checks.check_probability('dropout', self.dropout)
     if self.clients_per_round > len(self.client_ids):
       raise ValueError(
         '`clients_per_round` must be at most the number of clients, '
@@ -69,7 +69,7 @@ class ClientSampler:
     Args:
       round_number: The number of the round, from 0.
     """
-    _checks.check_seed('round_number', round_number)
+    checks.check_seed('round_number', round_number)
     numbers = randomness.generator('cohort', self.seed, round_number).choice(
       len(self.client_ids), self.clients_per_round, replace=False
     )

@@ -5,7 +5,7 @@ Each takes the rows' labels and returns the rows of each client.
 
 import numpy as np
 
-from data import _checks
+from data import checks
 from data import randomness
 
 
@@ -18,7 +18,7 @@ def by_class(labels: np.ndarray, num_clients: int) -> list[np.ndarray]:
   Raises:
     ValueError: If the classes cannot be shared out evenly.
   """
-  _checks.check_count('num_clients', num_clients)
+  checks.check_count('num_clients', num_clients)
   classes = np.unique(labels)
   if len(classes) % num_clients:
     raise ValueError(
@@ -56,7 +56,7 @@ def dirichlet(
     seed: Determines the split.
   """
   _check_enough_rows(labels, num_clients)
-  _checks.check_positive('concentration', concentration)
+  checks.check_positive('concentration', concentration)
   rng = randomness.generator('dirichlet split', seed)
   classes = np.unique(labels)
   left = [rng.permutation(np.flatnonzero(labels == c)) for c in classes]
@@ -102,7 +102,7 @@ def _log_dirichlet(
 
 
 def _check_enough_rows(labels: np.ndarray, num_clients: int) -> None:
-  _checks.check_count('num_clients', num_clients)
+  checks.check_count('num_clients', num_clients)
   if num_clients > len(labels):
     raise ValueError(
       f'`num_clients` must be at most {len(labels)}, the number of training '

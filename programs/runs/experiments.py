@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import data
+from data import checks
 from programs.cli import errors
 from programs.runs import algorithms
 
@@ -45,25 +46,16 @@ class Schedule:
   eval_clients: int = 0
 
   def __post_init__(self):
-    for name, least in _LEAST.items():
-      value = getattr(self, name)
-      if value is not None and value < least:
-        raise ValueError(f'`{name}` must be at least {least}, found {value}.')
-    if self.seed >= 2**63:
-      raise ValueError(f'`seed` must be less than 2**63, found {self.seed}.')
+    for name in ('clients_per_round', 'batch_size'):
+      if getattr(self, name) is not None:
+        checks.check_count(name, getattr(self, name))
+    checks.check_count('rounds', self.rounds)
+    checks.check_count('local_steps', self.local_steps)
+    checks.check_count('eval_every', self.eval_every, at_least=0)
+    checks.check_count('eval_clients', self.eval_clients, at_least=0)
+    checks.check_seed('seed', self.seed)
     if not 0 <= self.dropout < 1:
       raise ValueError(f'`dropout` must be in [0, 1), found {self.dropout}.')
-
-
-_LEAST = {
-  'rounds': 1,
-  'clients_per_round': 1,
-  'local_steps': 1,
-  'batch_size': 1,
-  'seed': 0,
-  'eval_every': 0,
-  'eval_clients': 0,
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,11 +98,8 @@ class OutputConfig:
   keep_checkpoints: int = 3
 
   def __post_init__(self):
-    for name in ('checkpoint_every', 'keep_checkpoints'):
-      if getattr(self, name) < 1:
-        raise ValueError(
-          f'`{name}` must be at least 1, found {getattr(self, name)}.'
-        )
+    checks.check_count('checkpoint_every', self.checkpoint_every)
+    checks.check_count('keep_checkpoints', self.keep_checkpoints)
 
 
 def make_experiment(
