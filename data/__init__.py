@@ -11,7 +11,7 @@ for client_id in sampler.sample(round_number=0).answering:
 ```
 """
 
-from data import _environment as _environment
+from data import _tensorflow_switches as _tensorflow_switches
 
 # isort: split
 from data.batching import ClientBatches as ClientBatches

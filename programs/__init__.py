@@ -5,10 +5,9 @@ import signal
 import sys
 from typing import Any
 
-# Before TensorFlow is loaded: no messages of its start, and faster convolutions
-# on CPUs for which TensorFlow 2.14 does not choose oneDNN by itself. TFF's
-# worker inherits both.
+# Before TensorFlow is loaded, as in `tff_local_ams`, which says why.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+os.environ.setdefault('GRPC_VERBOSITY', 'ERROR')
 os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '1')
 
 

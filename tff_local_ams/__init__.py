@@ -1,7 +1,7 @@
 """Local AMSGrad for TensorFlow Federated."""
 
 # First of all, because TensorFlow reads its environment when it is loaded.
-from tff_local_ams import _environment  # noqa: F401
+from tff_local_ams import _tensorflow_switches  # noqa: F401
 
 # isort: split
 from tff_local_ams import aggregators
