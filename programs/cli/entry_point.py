@@ -27,7 +27,7 @@ from programs.cli import help_page
 # It announces on standard error that it looks for fonts, the first time.
 logging.getLogger('matplotlib').setLevel(logging.ERROR)
 
-_CONFIGS = pathlib.Path(__file__).parent / 'configs'
+_CONFIGS = pathlib.Path(__file__).parents[1] / 'configs'
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MAY_NOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR)
 

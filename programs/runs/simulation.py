@@ -119,7 +119,7 @@ class _LearningTrainer(Trainer):
     return output.state, output.metrics
 
 
-class _SiloState(NamedTuple):
+class _ServerAndSilos(NamedTuple):
   server: Any
   silos: Any
 
@@ -143,7 +143,7 @@ class _SiloTrainer(Trainer):
 
   def initialize(self) -> Any:
     silos = self._process.initialize_silos(len(self._positions))
-    return _SiloState(self._process.initialize(), tuple(silos))
+    return _ServerAndSilos(self._process.initialize(), tuple(silos))
 
   def model_weights(self, state: Any) -> tff.learning.models.ModelWeights:
     return self._process.get_model_weights(state.server)
@@ -163,4 +163,4 @@ class _SiloTrainer(Trainer):
       return state, output.metrics
     for silo in output.silo_states:
       silos[int(silo.silo_id)] = silo
-    return _SiloState(output.state, tuple(silos)), output.metrics
+    return _ServerAndSilos(output.state, tuple(silos)), output.metrics

@@ -16,7 +16,7 @@ import pytest
 # In one worker of pytest-xdist, so that TensorFlow is imported once.
 pytestmark = pytest.mark.xdist_group('command_line')
 
-_ROOT = pathlib.Path(__file__).parents[2]
+_ROOT = pathlib.Path(__file__).parents[3]
 _PROGRAMS = (
   'programs.train',
   'programs.train_program',
@@ -190,7 +190,7 @@ _WRONG = [
 def _run_line():
   """Runs command lines in one process; returns exit code, output, errors."""
   with subprocess.Popen(
-    [sys.executable, '-m', 'tests.programs.run_many'],
+    [sys.executable, '-m', 'tests.programs.cli.run_many'],
     stdin=subprocess.PIPE,
     stdout=subprocess.PIPE,
     text=True,
@@ -294,7 +294,7 @@ def test_all_programs_are_listed(run_program):
   can_run = {
     f'programs.{path.stem}' for path in paths if '__main__' in path.read_text()
   }
-  assert can_run == {*_PROGRAMS, 'programs.environment'}
+  assert can_run == {*_PROGRAMS, 'programs.make_venv'}
   done = run_program('-m', 'programs')
   assert (done.returncode, done.stdout) == (2, '')
   assert tuple(re.findall(r'-m (programs\.\w+)', done.stderr)) == _PROGRAMS

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from programs import environment
+from programs import make_venv
 
 
 @pytest.fixture(scope='module')
@@ -22,16 +22,16 @@ def new_venv(tmp_path_factory):
 def project(tmp_path, monkeypatch):
   """Returns the root of a project that needs nothing but pip."""
   venv = tmp_path / '.venv'
-  monkeypatch.setattr(environment, '_ROOT', tmp_path)
-  monkeypatch.setattr(environment, '_VENV', venv)
-  monkeypatch.setattr(environment, '_PYTHON', venv / 'bin' / 'python')
-  monkeypatch.setattr(environment, '_STAMP', venv / 'complete')
+  monkeypatch.setattr(make_venv, '_ROOT', tmp_path)
+  monkeypatch.setattr(make_venv, '_VENV', venv)
+  monkeypatch.setattr(make_venv, '_PYTHON', venv / 'bin' / 'python')
+  monkeypatch.setattr(make_venv, '_STAMP', venv / 'complete')
   requirements = tmp_path / 'requirements.txt'
   # The one package that every new environment has.
   requirements.write_text(f'# A list.\npip=={ensurepip.version()}\n')
-  monkeypatch.setattr(environment, '_REQUIREMENTS', requirements)
-  monkeypatch.setattr(sys, 'argv', ['environment.py'])
-  monkeypatch.setattr(environment, '_pip', lambda *arguments: None)
+  monkeypatch.setattr(make_venv, '_REQUIREMENTS', requirements)
+  monkeypatch.setattr(sys, 'argv', ['make_venv.py'])
+  monkeypatch.setattr(make_venv, '_pip', lambda *arguments: None)
   return tmp_path
 
 
@@ -39,12 +39,12 @@ def project(tmp_path, monkeypatch):
 def complete_project(project, new_venv):
   """Returns a project whose environment is complete."""
   shutil.copytree(new_venv, project / '.venv', symlinks=True)
-  environment._STAMP.write_text(environment._fingerprint())
+  make_venv._STAMP.write_text(make_venv._fingerprint())
   return project
 
 
 def _main_and_output(capsys):
-  environment.main()
+  make_venv.main()
   return capsys.readouterr().out
 
 
@@ -110,7 +110,7 @@ def test_other_versions_make_it_anew(complete_project, capsys):
 def test_wrong_python_is_one_sentence(project, monkeypatch):
   monkeypatch.setattr(sys, 'version_info', (3, 12, 1))
   with pytest.raises(SystemExit) as info:
-    environment.main()
+    make_venv.main()
   message = str(info.value)
   assert message.startswith('Python 3.11 is needed, but ')
   assert message.endswith(
@@ -121,10 +121,10 @@ def test_wrong_python_is_one_sentence(project, monkeypatch):
 def test_wrong_platform_is_one_sentence(project, monkeypatch):
   monkeypatch.setattr(sys, 'platform', 'darwin')
   with pytest.raises(SystemExit, match=r'Linux on x86-64 is needed.*darwin'):
-    environment.main()
+    make_venv.main()
 
 
 def test_failing_pip_is_explained(project, monkeypatch):
   monkeypatch.undo()
   with pytest.raises(SystemExit, match='pip could not install what is needed'):
-    environment._pip('install', '--no-index', 'no-such-package')
+    make_venv._pip('install', '--no-index', 'no-such-package')
