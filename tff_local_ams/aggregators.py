@@ -7,9 +7,6 @@ all clients' v. The server can, with the mean of their m, because v-hat is
 shared and the mean is linear.
 """
 
-import collections
-from collections.abc import Iterable
-from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 from typing import TypeAlias
@@ -19,6 +16,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_local_ams import optimizers
+from tff_local_ams import upload_means
 from tff_local_ams import variants
 
 AggregationFactory: TypeAlias = (
@@ -38,12 +36,15 @@ class Upload(NamedTuple):
     second_moment: The client's v.
     max_second_moment: The client's own v-hat, for
       `tff_local_ams.Denominator.MEAN_OF_MAXIMA`.
+    counts: What follows from the client's number of steps, for an algorithm
+      that needs it: scalars, whose means the server takes.
   """
 
   delta: Any
   first_moment: Any = ()
   second_moment: Any = ()
   max_second_moment: Any = ()
+  counts: Any = ()
 
 
 class RoundSummary(NamedTuple):
@@ -137,14 +138,18 @@ def build_moments_aggregator(
     0.6 4.0
   """
   factories = {
-    'delta': _weighted('model_aggregator', model_aggregator),
-    'first_moment': _weighted('moments_aggregator', moments_aggregator),
-    'second_moment': _weighted('moments_aggregator', moments_aggregator),
+    'delta': upload_means.weighted('model_aggregator', model_aggregator),
+    'first_moment': upload_means.weighted(
+      'moments_aggregator', moments_aggregator
+    ),
+    'second_moment': upload_means.weighted(
+      'moments_aggregator', moments_aggregator
+    ),
   }
   if denominator is variants.Denominator.MEAN_OF_MAXIMA:
     factories['max_second_moment'] = factories['second_moment']
-  means_process = _build_means(factories, weights_type)
-  upload_type = tff.to_type(Upload(**dict.fromkeys(factories, weights_type)))
+  upload = Upload(**dict.fromkeys(factories, weights_type))
+  means_process = upload_means.build_means(factories, upload._asdict())
 
   @tff.tensorflow.computation
   def initial_moments():
@@ -164,17 +169,21 @@ def build_moments_aggregator(
 
   @tff.federated_computation(
     init_fn.type_signature.result,
-    tff.FederatedType(upload_type, tff.CLIENTS),
+    tff.FederatedType(upload, tff.CLIENTS),
     tff.FederatedType(np.float32, tff.CLIENTS),
     tff.FederatedType(_SUMMARY, tff.SERVER),
   )
   def next_fn(state, upload, weight, summary):
-    means = means_process.next(state.means, _by_name(upload, factories), weight)
+    means = means_process.next(
+      state.means, upload_means.by_name(upload, factories), weight
+    )
     update, moments = tff.federated_map(
       synchronisation, (state, means.result, summary)
     )
     new_state = _zip_state(moments, means.state)
-    return _accept(state, new_state, update, summary, means.measurements)
+    return upload_means.accept(
+      state, new_state, update, summary, means.measurements
+    )
 
   return tff.templates.AggregationProcess(init_fn, next_fn)
 
@@ -216,8 +225,10 @@ def build_delta_aggregator(
     >>> print(output.result)
     4.0
   """
-  factories = {'delta': _weighted('model_aggregator', model_aggregator)}
-  means_process = _build_means(factories, weights_type)
+  factories = {
+    'delta': upload_means.weighted('model_aggregator', model_aggregator)
+  }
+  means_process = upload_means.build_means(factories, {'delta': weights_type})
 
   @tff.federated_computation(
     means_process.initialize.type_signature.result,
@@ -226,8 +237,10 @@ def build_delta_aggregator(
     tff.FederatedType(_SUMMARY, tff.SERVER),
   )
   def next_fn(state, upload, weight, summary):
-    means = means_process.next(state, _by_name(upload, factories), weight)
-    return _accept(
+    means = means_process.next(
+      state, upload_means.by_name(upload, factories), weight
+    )
+    return upload_means.accept(
       state, means.state, means.result['delta'], summary, means.measurements
     )
 
@@ -282,117 +295,4 @@ def _zip_state(moments: Any, means: Any) -> Any:
       moments.max_second_moment,
       means,
     )
-  )
-
-
-def _by_name(upload: Any, names: Iterable[str]) -> Any:
-  return tff.federated_zip(
-    collections.OrderedDict((name, getattr(upload, name)) for name in names)
-  )
-
-
-def _build_means(
-  factories: Mapping[str, tff.aggregators.WeightedAggregationFactory],
-  weights_type: tff.Type,
-) -> tff.templates.AggregationProcess:
-  """Builds an aggregator of named values, each by a process of its own.
-
-  The names go with the values to the wire, so that what a client uploads can be
-  told apart in a compiled process.
-  """
-
-  def named(fn):
-    return collections.OrderedDict((name, fn(name)) for name in factories)
-
-  processes = {}
-  for name, factory in factories.items():
-    value_type = tff.to_type(collections.OrderedDict([(name, weights_type)]))
-    process = factory.create(value_type, tff.TensorType(np.float32))
-    argument = 'model_aggregator' if name == 'delta' else 'moments_aggregator'
-    check_keeps_type(argument, process, value_type)
-    processes[name] = process
-
-  @tff.federated_computation
-  def init_fn():
-    return tff.federated_zip(named(lambda name: processes[name].initialize()))
-
-  @tff.federated_computation(
-    init_fn.type_signature.result,
-    tff.FederatedType(named(lambda name: weights_type), tff.CLIENTS),
-    tff.FederatedType(np.float32, tff.CLIENTS),
-  )
-  def next_fn(state, values, weight):
-    outputs = named(
-      lambda name: processes[name].next(
-        state[name], _by_name(values, [name]), weight
-      )
-    )
-    return tff.templates.MeasuredProcessOutput(
-      state=tff.federated_zip(named(lambda name: outputs[name].state)),
-      result=tff.federated_zip(named(lambda name: outputs[name].result[name])),
-      measurements=tff.federated_zip(
-        named(lambda name: outputs[name].measurements)
-      ),
-    )
-
-  return tff.templates.AggregationProcess(init_fn, next_fn)
-
-
-def check_keeps_type(
-  argument: str, process: tff.templates.AggregationProcess, value_type: tff.Type
-) -> None:
-  """Raises unless an argument's process aggregates to what it aggregates."""
-  found = process.next.type_signature.result.result.member
-  if not value_type.is_equivalent_to(found):
-    raise TypeError(
-      f'`{argument}` must aggregate values of type '
-      f'{value_type.compact_representation()} to one of that type, found '
-      f'{found.compact_representation()}.'
-    )
-
-
-def _weighted(
-  argument: str, factory: Any
-) -> tff.aggregators.WeightedAggregationFactory:
-  """Returns the `argument`'s factory, or the default, as a weighted one."""
-  if factory is None:
-    return tff.aggregators.MeanFactory(no_nan_division=True)
-  if isinstance(factory, tff.aggregators.UnweightedAggregationFactory):
-    return tff.aggregators.as_weighted_aggregator(factory)
-  if isinstance(factory, tff.aggregators.WeightedAggregationFactory):
-    return factory
-  raise TypeError(
-    f'`{argument}` must be a `tff.aggregators.WeightedAggregationFactory` or '
-    f'`tff.aggregators.UnweightedAggregationFactory`, found {factory!r}.'
-  )
-
-
-def _accept(
-  state: Any, new_state: Any, update: Any, summary: Any, measurements: Any
-) -> tff.templates.MeasuredProcessOutput:
-  """Takes the new state and the update, or keeps the old one and has none."""
-
-  @tff.tensorflow.computation
-  def accept(state, new_state, update, summary):
-    is_finite = [
-      tf.reduce_all(tf.math.is_finite(t))
-      for t in tf.nest.flatten((new_state, update))
-      if t.dtype.is_floating
-    ]
-    accepted = tf.reduce_all([summary.participating > 0, *is_finite])
-    no_update = tf.nest.map_structure(tf.zeros_like, update)
-    new_state, update = tf.cond(
-      accepted, lambda: (new_state, update), lambda: (state, no_update)
-    )
-    return new_state, update, tf.cast(~accepted, tf.int32)
-
-  new_state, update, rejected = tff.federated_map(
-    accept, (state, new_state, update, summary)
-  )
-  return tff.templates.MeasuredProcessOutput(
-    new_state,
-    update,
-    tff.federated_zip(
-      collections.OrderedDict(means=measurements, update_rejected=rejected)
-    ),
   )

@@ -12,10 +12,10 @@ import numpy as np
 import tensorflow_federated as tff
 
 from tff_local_ams import _checks
-from tff_local_ams import aggregators
 from tff_local_ams import client_work
 from tff_local_ams import federated_model
 from tff_local_ams import hyperparameters
+from tff_local_ams import upload_means
 from tff_local_ams import variants
 
 
@@ -145,5 +145,7 @@ def _build_participation(factory: Any) -> tff.templates.AggregationProcess:
     client_work.Participation(np.int32, np.int32, np.int32)
   )
   process = factory.create(counts_type)
-  aggregators.check_keeps_type('participation_aggregator', process, counts_type)
+  upload_means.check_keeps_type(
+    'participation_aggregator', process, counts_type
+  )
   return process
