@@ -16,6 +16,7 @@ from tff_local_ams import aggregators
 from tff_local_ams import batch_loops
 from tff_local_ams import federated_model
 from tff_local_ams import kernels
+from tff_local_ams import optimizers
 from tff_local_ams import variants
 
 
@@ -24,7 +25,8 @@ class LocalRule(NamedTuple):
 
   What is shared, uploaded and kept are `optimizers.Moments` or nothing, `()`,
   and so may be each of the moments. Within a rule a moment is a flat tuple of
-  tensors, outside of it a structure like the trainable weights.
+  tensors, outside of it a structure like the trainable weights. Moments of
+  another kind, with some of the same fields, stay as they are.
 
   Attributes:
     optimizer: The client's `tff.learning.optimizers.Optimizer`.
@@ -35,6 +37,8 @@ class LocalRule(NamedTuple):
       model delta.
     keep: `(optimizer_state) -> kept`, what stays with the client.
     server_takes_last_step: Whether the delta leaves out the client's last step.
+    count: `(num_steps, hparams) -> counts`, what the server has to know of the
+      client's number of steps; nothing by default.
   """
 
   optimizer: tff.learning.optimizers.Optimizer
@@ -42,6 +46,7 @@ class LocalRule(NamedTuple):
   upload: Callable[[Any], Any]
   keep: Callable[[Any], Any]
   server_takes_last_step: bool
+  count: Callable[[Any, Any], Any] = lambda num_steps, hparams: ()
 
 
 class Participation(NamedTuple):
@@ -85,6 +90,7 @@ class _Carry(NamedTuple):
   optimizer_state: Any
   metrics: Any
   num_examples: Any
+  num_steps: Any
 
 
 def build_local_training(
@@ -139,6 +145,7 @@ def build_local_training(
         optimizer_state,
         result.metrics,
         carry.num_examples + result.num_examples,
+        carry.num_steps + 1,
       )
 
     trainable = tuple(tf.nest.flatten(weights.trainable))
@@ -148,6 +155,7 @@ def build_local_training(
       initial_state(trainable, hparams, shared, kept),
       local_model.start(weights),
       tf.constant(0, tf.int64),
+      tf.constant(0),
     )
     final = batch_loops.run(batch_loop, local_step, dataset, initial)
 
@@ -171,7 +179,8 @@ def build_local_training(
     return ClientOutput(
       upload=aggregators.Upload(
         tf.nest.pack_sequence_as(weights.trainable, delta),
-        *_pack(rule.upload(optimizer_state), weights.trainable),
+        **_by_name(_pack(rule.upload(optimizer_state), weights.trainable)),
+        counts=rule.count(tf.where(takes_part, final.num_steps, 0), hparams),
       ),
       weight=tf.where(takes_part, weight, tf.zeros([])),
       participation=Participation(
@@ -210,14 +219,18 @@ def _all_finite(structure: Any) -> tf.Tensor:
 
 
 def _flatten(moments: Any) -> Any:
-  if not moments:
-    return ()
-  return type(moments)(*(tuple(tf.nest.flatten(m)) for m in moments))
+  if not isinstance(moments, optimizers.Moments):
+    return moments
+  return optimizers.Moments(*(tuple(tf.nest.flatten(m)) for m in moments))
 
 
 def _pack(moments: Any, like: Any) -> Any:
-  if not moments:
-    return ()
-  return type(moments)(
+  if not isinstance(moments, optimizers.Moments):
+    return moments
+  return optimizers.Moments(
     *(tf.nest.pack_sequence_as(like, m) if m else () for m in moments)
   )
+
+
+def _by_name(moments: Any) -> dict[str, Any]:
+  return moments._asdict() if moments else {}

@@ -197,6 +197,25 @@ def _train(
   return train(weights, shared.hparams, shared.moments, kept, dataset)
 
 
+def _starting_point(parts: process_parts.Parts, state: Any) -> Any:
+  """Returns the weights that clients start from."""
+  if parts.look_ahead is None:
+    return state.global_model_weights
+  look_ahead = parts.look_ahead
+
+  @tff.tensorflow.computation(state.type_signature.member)
+  def starting_point_fn(state):
+    weights = state.global_model_weights
+    trainable = look_ahead(
+      weights.trainable,
+      state.aggregator,
+      parts.hparams.for_clients(state.client_work.hyperparameters),
+    )
+    return tff.learning.models.ModelWeights(trainable, weights.non_trainable)
+
+  return tff.federated_map(starting_point_fn, state)
+
+
 def _next(
   parts: process_parts.Parts,
   shared_fn: tff.Computation,
@@ -205,7 +224,9 @@ def _next(
   *client_values: Any,
 ) -> tuple[Any, Any, Any]:
   """Returns the next state, what clients keep, and the metrics."""
-  sent = parts.distributor.next(state.distributor, state.global_model_weights)
+  sent = parts.distributor.next(
+    state.distributor, _starting_point(parts, state)
+  )
   shared = tff.federated_broadcast(tff.federated_map(shared_fn, state))
   output = tff.federated_map(client_fn, (sent.result, shared, *client_values))
   participation = parts.participation.next(

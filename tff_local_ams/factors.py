@@ -82,17 +82,17 @@ def maximum(old: Factors, new: Factors) -> Factors:
   return Factors(rows, tf.math.maximum(old.columns, share))
 
 
-def denominator(maxima: Factors, shape: Any, epsilon: float) -> tf.Tensor:
+def denominator(maxima: Factors, shape: Any, epsilon: Any) -> tf.Tensor:
   """Returns v_hat, `max(epsilon, R * C)` in the shape of the weight."""
   v_hat = maxima.rows
   if not isinstance(maxima.columns, tuple):
     v_hat = tf.reshape(maxima.rows[:, tf.newaxis] * maxima.columns, shape)
   # Two large factors may have an infinite product.
-  return tf.clip_by_value(v_hat, epsilon, v_hat.dtype.max)
+  return tf.clip_by_value(v_hat, tf.cast(epsilon, v_hat.dtype), v_hat.dtype.max)
 
 
 def denominators(
-  maxima: Iterable[Factors], weights: Sequence[tf.Tensor], epsilon: float
+  maxima: Iterable[Factors], weights: Sequence[tf.Tensor], epsilon: Any
 ) -> list[tf.Tensor]:
   """Returns the v_hat of each weight."""
   return [
@@ -103,6 +103,19 @@ def denominators(
 
 def _matrix_shape(shape: tf.TensorShape) -> list[int]:
   return [math.prod(shape[:-1]), shape[-1]]
+
+
+class FactoredMoments(NamedTuple):
+  """What a client of the lean process is sent, or sends, of its moments.
+
+  Attributes:
+    second_moment: `Factors` for each trainable weight, in their order; or
+      nothing, `()`.
+    max_second_moment: The same.
+  """
+
+  second_moment: Any = ()
+  max_second_moment: Any = ()
 
 
 class _FactoredAMSGrad(tff.learning.optimizers.Optimizer):

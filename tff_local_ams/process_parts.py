@@ -40,6 +40,8 @@ class Parts(NamedTuple):
     aggregator: One of those in `aggregators`.
     share: From the aggregator's state to the moments in it that the server
       shares with the clients.
+    look_ahead: `(trainable weights, aggregator's state, hparams) -> weights`,
+      where clients start from if that is not the server's weights; or `None`.
     distributor: A `tff.learning.templates.DistributionProcess`.
     finalizer: A `tff.learning.templates.FinalizerProcess`.
     participation: A `tff.templates.AggregationProcess` that counts clients.
@@ -54,6 +56,7 @@ class Parts(NamedTuple):
   hparams: hyperparameters.Hyperparameters
   aggregator: tff.templates.AggregationProcess
   share: Callable[[Any], Any]
+  look_ahead: Callable[[Any, Any, Any], Any] | None
   distributor: tff.learning.templates.DistributionProcess
   finalizer: tff.learning.templates.FinalizerProcess
   participation: tff.templates.AggregationProcess
@@ -69,6 +72,7 @@ def build_parts(
   aggregator: tff.templates.AggregationProcess,
   arguments: CommonArguments,
   share: Callable[[Any], Any] = lambda state: (),
+  look_ahead: Callable[[Any, Any, Any], Any] | None = None,
 ) -> Parts:
   """Checks the arguments that all builders share and makes their parts."""
   _checks.check_nonnegative(
@@ -94,6 +98,7 @@ def build_parts(
     hparams=hparams,
     aggregator=aggregator,
     share=share,
+    look_ahead=look_ahead,
     distributor=_build_distributor(arguments.model_distributor, model),
     finalizer=tff.learning.templates.build_apply_optimizer_finalizer(
       tff.learning.optimizers.build_sgdm(
