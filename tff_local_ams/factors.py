@@ -125,7 +125,8 @@ class _FactoredAMSGrad(tff.learning.optimizers.Optimizer):
     _checks.check_nonnegative('learning_rate', learning_rate)
     _checks.check_moment_hparams(beta_1, beta_2, epsilon)
     self._hparams = (learning_rate, beta_1, beta_2)
-    self._epsilon = epsilon
+    # TensorFlow takes a float for a float32.
+    self._epsilon = np.float64(epsilon)
 
   def initialize(self, specs):
     optimizers.check_epsilon(specs, self._epsilon)

@@ -63,9 +63,8 @@ class LeanState(NamedTuple):
     first_moment: m, a structure like the trainable weights.
     second_moment: The row and column means of v, `factors.Factors` for each
       trainable weight, in their order.
-    max_second_moment: Their running maxima, in the same form; v_hat is
-      `max(epsilon, rows * columns)`, and `max_second_moment` of this package's
-      `build_lean_local_amsgrad` puts it together.
+    max_second_moment: Their running maxima, in the same form, of which
+      `lean_max_second_moment` makes v_hat.
     mean_steps: The mean number of steps of the last round that moved; 0 at the
       start.
     epsilon: What v_hat is at least.
@@ -134,7 +133,6 @@ def build_lean_aggregator(
   synchronisation = _build_synchronisation(
     init_fn.type_signature.result.member,
     means_process.next.type_signature.result.result.member,
-    epsilon,
   )
 
   @tff.federated_computation(
@@ -175,7 +173,7 @@ _SUMMARY = tff.to_type(aggregators.RoundSummary(np.float64, np.int32))
 
 
 def _build_synchronisation(
-  state_type: tff.Type, means_type: tff.Type, epsilon: float
+  state_type: tff.Type, means_type: tff.Type
 ) -> tff.Computation:
   """Returns the update and the new state, but for the inner aggregators'."""
 
@@ -197,7 +195,9 @@ def _build_synchronisation(
       return update, tf.where(moves, m_next, m)
 
     flat_m = tf.nest.flatten(state.first_moment)
-    v_hats = factors.denominators(state.max_second_moment, flat_m, epsilon)
+    v_hats = factors.denominators(
+      state.max_second_moment, flat_m, state.epsilon
+    )
     updates, first_moment = zip(
       *map(move, flat_m, tf.nest.flatten(means['delta']), v_hats), strict=True
     )

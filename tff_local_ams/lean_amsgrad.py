@@ -1,4 +1,9 @@
-"""Lean Local AMSGrad: one vector down, one vector up."""
+"""Lean Local AMSGrad: one vector down, one vector up, both quantised.
+
+`build_local_amsgrad` moves m and v_hat down and m and v up beside the model.
+None of them has to move: m is put together at the server from how far the
+clients have moved, and of v a row and a column of each matrix are enough.
+"""
 
 from typing import Any
 
@@ -8,6 +13,7 @@ import tensorflow_federated as tff
 from tff_local_ams import aggregators
 from tff_local_ams import client_work
 from tff_local_ams import composers
+from tff_local_ams import compression
 from tff_local_ams import factors
 from tff_local_ams import federated_model
 from tff_local_ams import hyperparameters
@@ -15,6 +21,9 @@ from tff_local_ams import lean_aggregator
 from tff_local_ams import optimizers
 from tff_local_ams import process_parts
 from tff_local_ams import variants
+from tff_local_ams.compression import arguments
+
+_DEFAULT_UPLOAD_BITS = 4
 
 
 def build_lean_local_amsgrad(
@@ -25,6 +34,8 @@ def build_lean_local_amsgrad(
   beta_2: float = 0.99,
   epsilon: float = 1e-5,
   warm_up_rounds: int = 1,
+  upload_bits: int | None = None,
+  download_bits: int = 8,
   server_learning_rate: float = 1.0,
   client_weighting: tff.learning.ClientWeighting = (
     tff.learning.ClientWeighting.UNIFORM
@@ -36,9 +47,149 @@ def build_lean_local_amsgrad(
   ) = None,
   batch_loop: variants.BatchLoop = variants.BatchLoop.STACKED,
 ) -> tff.learning.templates.LearningProcess:
-  """Builds it."""
+  """Builds Local AMSGrad for clients that keep nothing, and for few bytes.
+
+  Adam moves x by its momentum even where the new gradients are zero. That part
+  of a round is known before it begins, so the server takes it at once and
+  sends the point y that x would be carried to (a look-ahead). From y each
+  client takes one step a batch, with momentum from zero and the shared v_hat:
+
+  ```
+  m = beta_1 * m + (1 - beta_1) * g
+  y = y - learning_rate * m / sqrt(v_hat)
+  ```
+
+  and sends only how far it has come. As all clients divide by the same v_hat,
+  the server reads the mean gradient of the round off the mean of that, and
+  adds it to its own momentum. v_hat is the running maximum of the clients' mean
+  second moment, as in `build_local_amsgrad`, and at least `epsilon`; of each
+  matrix the row and the column means are kept and sent, and v_hat is their
+  product. It is shared, never falls, and stays as it is during a round, which
+  is what the proof of convergence needs.
+
+  A client without data, or with a result that is not finite, takes no part in
+  the means; `metrics['client_work']['participation']` counts them. If no client
+  takes part, the state stays as it was.
+
+  `get_hparams` and `set_hparams` reach `learning_rate`, `beta_1` and `beta_2`
+  under `'client_work'` and the server's rate under `'finalizer'`.
+  `state.aggregator.first_moment` is m, a structure like the trainable weights;
+  `.second_moment` and `.max_second_moment` are rows and columns for each of
+  them, of which `lean_max_second_moment` makes v_hat.
+
+  Args:
+    model_fn: See `build_local_amsgrad`, as for all arguments that are not
+      explained here.
+    learning_rate: The clients' learning rate, a number or a function.
+    beta_1: The decay of the first moment.
+    beta_2: The decay of the second moment.
+    epsilon: What v_hat is at least.
+    warm_up_rounds: In how many rounds at the start clients only measure.
+    upload_bits: With how many bits a client sends each number: 1, 2, 3, 4, 8,
+      16, or 32 for floats as they are. If `None`, 4. See
+      `compression.build_upload_quantiser`.
+    download_bits: With how many bits the server sends each weight: 4, 6, 8, 16,
+      or 32 for floats as they are. See `compression.build_download_quantiser`.
+    server_learning_rate: How much of the mean update is applied.
+    client_weighting: Whether clients count equally or by their examples.
+    model_aggregator: A factory for the mean of the model deltas, in place of
+      the quantiser of `upload_bits`: a private, robust or secure one.
+    metrics_aggregator: As in `tff.learning`.
+    participation_aggregator: A factory for the counts of clients.
+    batch_loop: How clients go through their batches.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument is of the wrong kind.
+    ValueError: If an argument is out of its range, or both `upload_bits` and
+      `model_aggregator` are given.
+
+  Examples:
+    The example of `build_local_amsgrad`, in which two clients have 2 and 4 as
+    the label of 1:
+
+    >>> import tensorflow as tf
+    >>> import tensorflow_federated as tff
+    >>> import tff_local_ams
+    >>> def model_fn():
+    ...   zero = tf.keras.initializers.Zeros()
+    ...   w = tf.keras.layers.Dense(1, use_bias=False, kernel_initializer=zero)
+    ...   return tff.learning.models.from_keras_model(
+    ...     tf.keras.Sequential([tf.keras.layers.InputLayer((1,)), w]),
+    ...     loss=tf.keras.losses.MeanSquaredError(),
+    ...     input_spec=(tf.TensorSpec([None, 1]), tf.TensorSpec([None, 1])),
+    ...   )
+    >>> clients = [
+    ...   tf.data.Dataset.from_tensors(([[1.0]], [[label]])).repeat(10)
+    ...   for label in (2.0, 4.0)
+    ... ]
+    >>> process = tff_local_ams.build_lean_local_amsgrad(
+    ...   model_fn, learning_rate=0.1
+    ... )
+    >>> with tff_local_ams.runtime.device_context():
+    ...   state = process.initialize()
+    ...   for _ in range(30):
+    ...     state, metrics = process.next(state, clients)
+    ...   (w,) = process.get_model_weights(state).trainable
+    >>> print(w.round(1))
+    [[3.]]
+  """
+  if model_aggregator is None:
+    if upload_bits is None:
+      upload_bits = _DEFAULT_UPLOAD_BITS
+    arguments.check_bits('upload_bits', upload_bits, compression.UPLOAD_BITS)
+    if upload_bits < 32:
+      model_aggregator = compression.build_upload_quantiser(upload_bits)
+  elif upload_bits is not None:
+    raise ValueError(
+      '`upload_bits` must not be given together with `model_aggregator`, which '
+      f'takes the place of the quantiser, found {upload_bits!r}.'
+    )
+  arguments.check_bits(
+    'download_bits', download_bits, compression.DOWNLOAD_BITS
+  )
   model = federated_model.adapt(model_fn)
-  rule = client_work.LocalRule(
+  model_distributor = None
+  if download_bits < 32:
+    model_distributor = compression.build_download_quantiser(
+      model.weights_type, download_bits
+    )
+  parts = process_parts.build_parts(
+    model,
+    _build_rule(beta_1, beta_2, epsilon),
+    hyperparameters.build_hyperparameters(
+      learning_rate,
+      warm_up_rounds=warm_up_rounds,
+      beta_1=beta_1,
+      beta_2=beta_2,
+    ),
+    lean_aggregator.build_lean_aggregator(
+      model.weights_type.trainable,
+      epsilon=epsilon,
+      model_aggregator=model_aggregator,
+    ),
+    process_parts.CommonArguments(
+      server_learning_rate,
+      client_weighting,
+      model_distributor,
+      metrics_aggregator,
+      participation_aggregator,
+      batch_loop,
+    ),
+    share=lambda state: factors.FactoredMoments(
+      max_second_moment=state.max_second_moment
+    ),
+    look_ahead=lean_aggregator.look_ahead,
+  )
+  return composers.compose_learning_process(parts)
+
+
+def _build_rule(
+  beta_1: float, beta_2: float, epsilon: float
+) -> client_work.LocalRule:
+  return client_work.LocalRule(
     # The learning rate comes with the round.
     factors.build_factored_amsgrad(0.0, beta_1, beta_2, epsilon),
     start=lambda state, shared, kept: factors.set_maxima(
@@ -55,38 +206,18 @@ def build_lean_local_amsgrad(
       hparams[optimizers.BETA_2_KEY],
     ),
   )
-  parts = process_parts.build_parts(
-    model,
-    rule,
-    hyperparameters.build_hyperparameters(
-      learning_rate,
-      warm_up_rounds=warm_up_rounds,
-      beta_1=beta_1,
-      beta_2=beta_2,
-    ),
-    lean_aggregator.build_lean_aggregator(
-      model.weights_type.trainable,
-      epsilon=epsilon,
-      model_aggregator=model_aggregator,
-    ),
-    process_parts.CommonArguments(
-      server_learning_rate,
-      client_weighting,
-      None,
-      metrics_aggregator,
-      participation_aggregator,
-      batch_loop,
-    ),
-    share=lambda state: factors.FactoredMoments(
-      max_second_moment=state.max_second_moment
-    ),
-    look_ahead=lean_aggregator.look_ahead,
-  )
-  return composers.compose_learning_process(parts)
 
 
-def max_second_moment(state: Any) -> Any:
-  """Returns v_hat of a lean process, a structure like the weights."""
+def lean_max_second_moment(state: Any) -> Any:
+  """Returns v_hat in the state of a lean process.
+
+  Args:
+    state: A `tff.learning.templates.LearningAlgorithmState` of
+      `build_lean_local_amsgrad`.
+
+  Returns:
+    Arrays in the structure and the shapes of the trainable weights.
+  """
   moments = tf.nest.map_structure(
     tf.convert_to_tensor, state.aggregator._replace(means=())
   )
@@ -96,5 +227,5 @@ def max_second_moment(state: Any) -> Any:
     moments.epsilon,
   )
   return tf.nest.pack_sequence_as(
-    moments.first_moment, [v.numpy() for v in v_hats]
+    moments.first_moment, [v_hat.numpy() for v_hat in v_hats]
   )
