@@ -125,8 +125,7 @@ class _FactoredAMSGrad(tff.learning.optimizers.Optimizer):
     _checks.check_nonnegative('learning_rate', learning_rate)
     _checks.check_moment_hparams(beta_1, beta_2, epsilon)
     self._hparams = (learning_rate, beta_1, beta_2)
-    # TensorFlow takes a float for a float32.
-    self._epsilon = np.float64(epsilon)
+    self._epsilon = epsilon
 
   def initialize(self, specs):
     optimizers.check_epsilon(specs, self._epsilon)
@@ -148,13 +147,14 @@ class _FactoredAMSGrad(tff.learning.optimizers.Optimizer):
     )
     tff.learning.optimizers.check_weights_gradients_match(weights, gradients)
     rate, beta_1, beta_2 = (state[key] for key in _HPARAMS_KEYS)
+    epsilon = tf.constant(self._epsilon, tf.float64)
 
     def update(x, g, m, u, maxima):
       # A weight that the loss does not depend on has no gradient and stays.
       if g is None:
         return x, m, u
       m = optimizers.next_first_moment(m, g, beta_1)
-      v_hat = denominator(maxima, x.shape, self._epsilon)
+      v_hat = denominator(maxima, x.shape, epsilon)
       x = x - optimizers.displacement(m, v_hat, rate)
       return x, m, next_mean_square(u, g, beta_2)
 

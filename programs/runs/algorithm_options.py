@@ -4,6 +4,10 @@ import dataclasses
 import math
 from collections.abc import Callable
 
+# As `tff_local_ams.compression` offers them.
+UPLOAD_BITS = (1, 2, 3, 4, 8, 16, 32)
+DOWNLOAD_BITS = (4, 6, 8, 16, 32)
+
 # What the options may be; all of the same name mean the same.
 _RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
   'learning_rate': (lambda x: x >= 0, 'at least 0'),
@@ -14,6 +18,8 @@ _RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
   'warm_up_rounds': (lambda x: x >= 0, 'at least 0'),
   'proximal_strength': (lambda x: x >= 0, 'at least 0'),
   'momentum': (lambda x: 0 <= x < 1, 'in [0, 1)'),
+  'upload_bits': (UPLOAD_BITS.__contains__, 'one of 1, 2, 3, 4, 8, 16, 32'),
+  'download_bits': (DOWNLOAD_BITS.__contains__, 'one of 4, 6, 8, 16, 32'),
 }
 
 
@@ -22,6 +28,8 @@ class Options:
 
   def __post_init__(self) -> None:
     for name, value in vars(self).items():
+      if value is None:
+        continue
       is_right, words = _RANGES[name]
       if not (math.isfinite(value) and is_right(value)):
         raise ValueError(f'`{name}` must be {words}, found {value!r}.')
@@ -39,6 +47,11 @@ class AmsgradOptions(Options):
       the denominator.
     warm_up_rounds: How many rounds at the start only measure the gradients.
     server_learning_rate: The server's learning rate.
+    upload_bits: With how many bits clients send each number of the model's
+      update: 1, 2, 3, 4, 8, 16, or 32 for floats as they are, which it is
+      unless given.
+    download_bits: With how many bits the server sends each weight of the model:
+      4, 6, 8, 16, or 32 for floats as they are, which it is unless given.
   """
 
   learning_rate: float = 3e-3
@@ -47,6 +60,33 @@ class AmsgradOptions(Options):
   epsilon: float = 1e-4
   warm_up_rounds: int = 1
   server_learning_rate: float = 1.0
+  upload_bits: int | None = None
+  download_bits: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class LeanOptions(Options):
+  """The options of lean Local AMSGrad.
+
+  Attributes:
+    learning_rate: See `AmsgradOptions`, as for all others.
+    beta_1: See `AmsgradOptions`.
+    beta_2: See `AmsgradOptions`.
+    epsilon: What v-hat is at least.
+    warm_up_rounds: See `AmsgradOptions`.
+    server_learning_rate: See `AmsgradOptions`.
+    upload_bits: See `AmsgradOptions`.
+    download_bits: See `AmsgradOptions`.
+  """
+
+  learning_rate: float = 3e-3
+  beta_1: float = 0.9
+  beta_2: float = 0.99
+  epsilon: float = 1e-5
+  warm_up_rounds: int = 1
+  server_learning_rate: float = 1.0
+  upload_bits: int = 4
+  download_bits: int = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,10 +96,14 @@ class SgdOptions(Options):
   Attributes:
     learning_rate: See `AmsgradOptions`.
     server_learning_rate: See `AmsgradOptions`.
+    upload_bits: See `AmsgradOptions`.
+    download_bits: See `AmsgradOptions`.
   """
 
   learning_rate: float = 0.1
   server_learning_rate: float = 1.0
+  upload_bits: int | None = None
+  download_bits: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +116,8 @@ class ServerAdamOptions(Options):
     beta_1: See `AmsgradOptions`.
     beta_2: See `AmsgradOptions`.
     epsilon: See `AmsgradOptions`.
+    upload_bits: See `AmsgradOptions`.
+    download_bits: See `AmsgradOptions`.
   """
 
   learning_rate: float = 0.1
@@ -79,6 +125,31 @@ class ServerAdamOptions(Options):
   beta_1: float = 0.9
   beta_2: float = 0.99
   epsilon: float = 1e-3
+  upload_bits: int | None = None
+  download_bits: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class TwiceAdamOptions(Options):
+  """The options of Adam on the clients, which forget it, and on the server.
+
+  Attributes:
+    learning_rate: See `AmsgradOptions`, as for all others.
+    server_learning_rate: See `AmsgradOptions`.
+    beta_1: See `AmsgradOptions`.
+    beta_2: See `AmsgradOptions`.
+    epsilon: See `AmsgradOptions`.
+    upload_bits: See `AmsgradOptions`.
+    download_bits: See `AmsgradOptions`.
+  """
+
+  learning_rate: float = 3e-4
+  server_learning_rate: float = 0.01
+  beta_1: float = 0.9
+  beta_2: float = 0.99
+  epsilon: float = 1e-3
+  upload_bits: int | None = None
+  download_bits: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,11 +160,15 @@ class ServerAdagradOptions(Options):
     learning_rate: See `AmsgradOptions`, as for all others.
     server_learning_rate: See `AmsgradOptions`.
     epsilon: See `AmsgradOptions`.
+    upload_bits: See `AmsgradOptions`.
+    download_bits: See `AmsgradOptions`.
   """
 
   learning_rate: float = 0.1
   server_learning_rate: float = 0.03
   epsilon: float = 1e-3
+  upload_bits: int | None = None
+  download_bits: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,11 +180,15 @@ class ProximalOptions(Options):
     server_learning_rate: See `AmsgradOptions`.
     proximal_strength: The factor of FedProx's penalty, half the squared
       distance from the server's weights.
+    upload_bits: See `AmsgradOptions`.
+    download_bits: See `AmsgradOptions`.
   """
 
   learning_rate: float = 0.1
   server_learning_rate: float = 1.0
   proximal_strength: float = 0.1
+  upload_bits: int | None = None
+  download_bits: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,11 +199,15 @@ class MimeLiteOptions(Options):
     learning_rate: See `AmsgradOptions`.
     server_learning_rate: See `AmsgradOptions`.
     momentum: Mime-lite's momentum, in [0, 1), which the clients share.
+    upload_bits: See `AmsgradOptions`.
+    download_bits: See `AmsgradOptions`.
   """
 
   learning_rate: float = 0.03
   server_learning_rate: float = 1.0
   momentum: float = 0.9
+  upload_bits: int | None = None
+  download_bits: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,6 +220,8 @@ class ClientAdamOptions(Options):
     beta_2: See `AmsgradOptions`.
     epsilon: See `AmsgradOptions`.
     server_learning_rate: See `AmsgradOptions`.
+    upload_bits: See `AmsgradOptions`.
+    download_bits: See `AmsgradOptions`.
   """
 
   learning_rate: float = 1e-3
@@ -144,3 +229,5 @@ class ClientAdamOptions(Options):
   beta_2: float = 0.999
   epsilon: float = 1e-7
   server_learning_rate: float = 1.0
+  upload_bits: int | None = None
+  download_bits: int | None = None

@@ -66,7 +66,45 @@ def build_process(name: str, model_fn: Any, options: Any) -> Any:
 
 
 def _ours(build_fn: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
-  return lambda model_fn, options: build_fn(model_fn, **vars(options), **fixed)
+  def build(model_fn: Any, options: Any) -> Any:
+    arguments = dict(vars(options))
+    bits = {
+      name: arguments.pop(name) for name in ('upload_bits', 'download_bits')
+    }
+    wire = _wire(model_fn, **bits, weighted=True)
+    return build_fn(model_fn, **arguments, **wire, **fixed)
+
+  return build
+
+
+def _lean(model_fn: Any, options: algorithm_options.LeanOptions) -> Any:
+  return tff_local_ams.build_lean_local_amsgrad(model_fn, **vars(options))
+
+
+def _wire(
+  model_fn: Any,
+  upload_bits: int | None,
+  download_bits: int | None,
+  *,
+  weighted: bool = False,
+) -> dict[str, Any]:
+  """Returns the builders' arguments by which a model is quantised."""
+  wire: dict[str, Any] = {}
+  if upload_bits and upload_bits < 32:
+    wire['model_aggregator'] = tff_local_ams.compression.build_upload_quantiser(
+      upload_bits, weighted=weighted
+    )
+  if download_bits and download_bits < 32:
+    wire['model_distributor'] = (
+      tff_local_ams.compression.build_download_quantiser(
+        tff.learning.models.weights_type_from_model(model_fn), download_bits
+      )
+    )
+  return wire
+
+
+def _wire_of(model_fn: Any, options: Any) -> dict[str, Any]:
+  return _wire(model_fn, options.upload_bits, options.download_bits)
 
 
 def _fed_avg(
@@ -76,7 +114,10 @@ def _fed_avg(
   """Returns a builder of TFF's federated averaging with these optimizers."""
   return lambda model_fn, options: (
     tff.learning.algorithms.build_unweighted_fed_avg(
-      model_fn, client_optimizer_fn(options), server_optimizer_fn(options)
+      model_fn,
+      client_optimizer_fn(options),
+      server_optimizer_fn(options),
+      **_wire_of(model_fn, options),
     )
   )
 
@@ -124,6 +165,7 @@ def _fed_prox(
     options.proximal_strength,
     _client_sgd(options),
     _server_sgd(options),
+    **_wire_of(model_fn, options),
   )
 
 
@@ -136,6 +178,7 @@ def _mime_lite(
       options.learning_rate, options.momentum or None
     ),
     _server_sgd(options),
+    **_wire_of(model_fn, options),
   )
 
 
@@ -153,6 +196,12 @@ _REGISTRY = {
       tff_local_ams.build_local_amsgrad,
       synchronising_step=tff_local_ams.SynchronisingStep.DELAYED,
     ),
+    _ADAPTIVE_RATES,
+  ),
+  'local_amsgrad_lean': _Entry(
+    'Local AMSGrad, lean',
+    algorithm_options.LeanOptions,
+    _lean,
     _ADAPTIVE_RATES,
   ),
   'silo_local_amsgrad': _Entry(
@@ -196,6 +245,15 @@ _REGISTRY = {
     algorithm_options.ServerAdagradOptions,
     _fed_avg(_client_sgd, _server_adagrad),
     _SERVER_RATES,
+  ),
+  'fedada2': _Entry(
+    'FedAda2',
+    algorithm_options.TwiceAdamOptions,
+    _fed_avg(_client_adam, _server_adam),
+    {
+      'learning_rate': (3e-4, 1e-3, 3e-3),
+      'server_learning_rate': (3e-3, 1e-2),
+    },
   ),
   'fedprox': _Entry(
     'FedProx', algorithm_options.ProximalOptions, _fed_prox, _SGD_RATES
