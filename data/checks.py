@@ -51,6 +51,14 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
     raise ValueError(f'`{name}` must be one of {known}; found {value!r}.')
 
 
+def check_choice_if_given(
+  name: str, value: Any, choices: Iterable[str]
+) -> None:
+  """Raises unless `value` is one of `choices`, or `None`."""
+  if value is not None:
+    check_choice(name, value, choices)
+
+
 def _check_number(name: str, value: Any) -> None:
   if isinstance(value, bool) or not isinstance(value, numbers.Real):
     raise TypeError(f'`{name}` must be a number, found {value!r}.')

@@ -38,11 +38,14 @@ class Options:
     data_dir: The folder that holds `emnist_all.sqlite`, or into which it is
       downloaded; TFF's, `~/.tff`, unless given.
     only_digits: Use the ten digits alone instead of all 62 classes.
+    model: 'mlp' for a network of 200 hidden units; the usual CNN with 'cnn',
+      and unless given.
     model_seed: Determines the model's initial weights.
   """
 
   data_dir: str | os.PathLike | None = None
   only_digits: bool = True
+  model: str | None = None
   model_seed: int = 0
 
   def __post_init__(self):
@@ -53,6 +56,7 @@ class Options:
         f'`data_dir` must be the path of a folder, found {self.data_dir!r}.'
       )
     checks.check_flag('only_digits', self.only_digits)
+    checks.check_choice_if_given('model', self.model, models.IMAGE_MODELS)
     checks.check_seed('model_seed', self.model_seed)
 
 
@@ -104,7 +108,13 @@ def build(options: Options) -> tasks.Task:
   label_names = tuple(string.digits)
   if not options.only_digits:
     label_names += tuple(string.ascii_uppercase + string.ascii_lowercase)
-  model = models.emnist_cnn(len(label_names), options.model_seed)
+  num_classes, seed = len(label_names), options.model_seed
+  model = models.image_model(
+    options.model,
+    lambda: models.emnist_cnn(num_classes, seed),
+    num_classes,
+    seed,
+  )
   path = _find(options)
 
   @functools.cache

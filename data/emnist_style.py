@@ -34,6 +34,8 @@ class Options:
     max_examples: The largest number of examples of a writer. The numbers in
       between are heavy-tailed.
     full: Make the writers' digits out of all of MNIST, as in `mnist`.
+    model: 'mlp' for a network of 200 hidden units; the usual CNN with 'cnn',
+      and unless given.
     seed: Determines the writers and the test examples.
     model_seed: Determines the model's initial weights.
   """
@@ -43,6 +45,7 @@ class Options:
   min_examples: int = 20
   max_examples: int = 400
   full: bool = False
+  model: str | None = None
   seed: int = 0
   model_seed: int = 0
 
@@ -57,13 +60,17 @@ class Options:
         f'{self.min_examples!r}, found {self.max_examples!r}.'
       )
     checks.check_flag('full', self.full)
+    checks.check_choice_if_given('model', self.model, models.IMAGE_MODELS)
     checks.check_seed('seed', self.seed)
     checks.check_seed('model_seed', self.model_seed)
 
 
 def build(options: Options) -> tasks.Task:
   """Builds the task."""
-  model = models.emnist_cnn(10, options.model_seed)
+  seed = options.model_seed
+  model = models.image_model(
+    options.model, lambda: models.emnist_cnn(10, seed), 10, seed
+  )
   arrays = mnist.load_arrays(options.full)
   population = writers.Population(
     concentration=options.concentration,

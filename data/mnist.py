@@ -35,6 +35,8 @@ class Options:
       alike the clients are. Other splits ignore it.
     full: Use all 70,000 images, which Keras downloads unless it has them,
       instead of the 12,000 that ship with the repository.
+    model: 'mlp' for a network of 200 hidden units; the paper's CNN with 'cnn',
+      and unless given.
     seed: Determines the i.i.d. and the Dirichlet split.
     model_seed: Determines the model's initial weights.
   """
@@ -43,6 +45,7 @@ class Options:
   num_clients: int = 5
   concentration: float = 0.5
   full: bool = False
+  model: str | None = None
   seed: int = 0
   model_seed: int = 0
 
@@ -51,13 +54,17 @@ class Options:
     checks.check_count('num_clients', self.num_clients)
     checks.check_positive('concentration', self.concentration)
     checks.check_flag('full', self.full)
+    checks.check_choice_if_given('model', self.model, models.IMAGE_MODELS)
     checks.check_seed('seed', self.seed)
     checks.check_seed('model_seed', self.model_seed)
 
 
 def build(options: Options) -> tasks.Task:
   """Builds the task."""
-  model = models.paper_cnn(options.model_seed)
+  seed = options.model_seed
+  model = models.image_model(
+    options.model, lambda: models.paper_cnn(seed), 10, seed
+  )
   arrays = load_arrays(options.full)
   return tasks.Task(
     name=NAME,

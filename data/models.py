@@ -66,6 +66,34 @@ def mlp(
   return _classifier([num_features], layers, seed)
 
 
+IMAGE_MODELS = ('cnn', 'mlp')
+"""The models that data sets of images can be trained with."""
+
+
+def image_model(
+  name: str | None,
+  cnn_fn: Callable[[], TaskModel],
+  num_classes: int,
+  seed: int,
+) -> TaskModel:
+  """Returns the model that an option names, the data set's CNN if none."""
+  return image_mlp(num_classes, seed) if name == 'mlp' else cnn_fn()
+
+
+def image_mlp(num_classes: int, seed: int) -> TaskModel:
+  """Returns a fully connected network of 200 hidden units, for images."""
+
+  def layers(dense: Any, conv: Any) -> KerasLayers:
+    del conv  # Unused.
+    return [
+      tf.keras.layers.Flatten(),
+      dense(200, activation='relu'),
+      dense(num_classes),
+    ]
+
+  return _classifier([28, 28, 1], layers, seed)
+
+
 def paper_cnn(seed: int) -> TaskModel:
   """Returns the network of section 6.2.
 
