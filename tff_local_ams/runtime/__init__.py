@@ -27,6 +27,7 @@ import tensorflow_federated as tff
 
 from tff_local_ams.runtime import contexts
 from tff_local_ams.runtime import native
+from tff_local_ams.runtime import thread_patch
 from tff_local_ams.runtime.clients import ClientError
 from tff_local_ams.runtime.contexts import create_device_context
 from tff_local_ams.runtime.ray.context import create_ray_context
@@ -54,7 +55,9 @@ def set_device_context(
     devices: See `create_device_context`, as for the other argument.
     clients_in_parallel: How many clients train at a time on each device.
   """
-  contexts.set_default(create_device_context(devices, clients_in_parallel))
+  thread_patch.set_default_context(
+    create_device_context(devices, clients_in_parallel)
+  )
 
 
 @contextlib.contextmanager
@@ -102,7 +105,9 @@ def set_ray_context(
     num_workers: How many worker processes to use.
     **options: The other arguments of `create_ray_context`.
   """
-  contexts.set_default(create_ray_context(address, num_workers, **options))
+  thread_patch.set_default_context(
+    create_ray_context(address, num_workers, **options)
+  )
 
 
 @contextlib.contextmanager

@@ -14,9 +14,6 @@ from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
-from tensorflow_federated.python.core.impl.context_stack import (
-  runtime_error_context,
-)
 
 from tff_local_ams.runtime import clients
 from tff_local_ams.runtime import compiler
@@ -268,28 +265,3 @@ def create_device_context(
   return CompiledContext(
     lambda compiled: _DeviceRunner(compiled, workers), workers.stop
   )
-
-
-def set_default(context: CompiledContext) -> None:
-  """Makes a context the default of this process, in all of its threads."""
-  previous = _for_new_threads.get('context')
-  tff.framework.set_default_context(context)
-  _for_new_threads['context'] = context
-  if previous is not None:
-    previous.close()
-
-
-_for_new_threads: dict[str, CompiledContext] = {}
-
-
-def _invoke_in_new_thread(self: Any, comp: Any, arg: Any) -> Any:
-  context = _for_new_threads.get('context')
-  if context is None:
-    return _no_context(self, comp, arg)
-  return context.invoke(comp, arg)
-
-
-# TFF keeps its contexts by thread. One in which none was set has this context,
-# which only raises an error.
-_no_context = runtime_error_context.RuntimeErrorContext.invoke
-runtime_error_context.RuntimeErrorContext.invoke = _invoke_in_new_thread
