@@ -5,7 +5,6 @@ A context is what TFF asks to run a computation that is called from Python.
 
 import abc
 import asyncio
-import collections
 import functools
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_local_ams.runtime import caches
 from tff_local_ams.runtime import clients
 from tff_local_ams.runtime import compiler
 from tff_local_ams.runtime import graphs
@@ -58,20 +58,12 @@ class CompiledContext(tff.framework.SyncContext):
     """
     self._make_runner = make_runner
     self.stop = stop
-    # By identity: hashing a computation would serialize it at every call. The
-    # computation is kept with its program, so that no other gets its id.
-    self._programs: collections.OrderedDict = collections.OrderedDict()
+    self._program_of = caches.by_identity(_MAX_PROGRAMS)(self._make_program)
     self._native: Any = None
 
   def invoke(self, comp: Any, arg: Any) -> Any:
     """Runs a computation, see `tff.framework.SyncContext`."""
-    _, program = self._programs.get(id(comp), (None, None))
-    if program is None:
-      program = self._make_program(comp)
-      self._programs[id(comp)] = (comp, program)
-      if len(self._programs) > _MAX_PROGRAMS:
-        self._programs.popitem(last=False)
-    return program(arg)
+    return self._program_of(comp)(arg)
 
   def close(self) -> None:
     """Lets go of what the context holds besides memory."""
@@ -139,7 +131,7 @@ def _round_program(
   prepare = graphs.GraphFunction(compiled.prepare)
   report = graphs.GraphFunction(compiled.report)
   update = graphs.GraphFunction(compiled.update)
-  has_kept = compiled.kept is not None
+  has_kept = compiled.clients.kept is not None
   new_state_type, *_, metrics_type = compiled.result_type
   num_state_tensors = values.num_tensors(new_state_type.member)
   num_metrics = values.num_tensors(metrics_type.member)
@@ -225,7 +217,7 @@ class _DeviceRunner(ClientRunner):
     self, compiled: compiler.CompiledRound, workers: clients.DeviceWorkers
   ):
     self._work = workers.load(compiled.clients)
-    self._kept = compiled.kept
+    self._kept = compiled.clients.kept
 
   def run(self, broadcast, clients):
     return self._work.run(broadcast, clients, self._kept)

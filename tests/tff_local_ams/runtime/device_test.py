@@ -147,16 +147,6 @@ def test_what_cannot_be_compiled_goes_to_native_with_a_message(capfd):
   assert message.count("goes to TFF's own runtime") == 1
 
 
-def test_secure_sums_are_not_compiled():
-  process = tff_local_ams.build_local_sgd(
-    processes.MODELS['functional'](),
-    0.01,
-    model_aggregator=tff.learning.secure_aggregator(),
-  )
-  with pytest.raises(compiler.NotCompilableError, match='secure sums'):
-    compiler.compile_computation(process.next)
-
-
 def test_xla_is_left_where_it_does_not_know_an_operation():
   model = problems.functional_model(problems.QUADRATIC)
 

@@ -79,7 +79,7 @@ class _RayRunner(contexts.ClientRunner):
   ):
     self._ray = cluster.import_ray()
     self._number = number
-    self._kept = compiled.kept
+    self._kept = compiled.clients.kept
     self._graphs = self._ray.put(compiled.clients)
     self._zero = graphs.GraphFunction(compiled.clients.zero)
     self._merge = graphs.GraphFunction(compiled.clients.merge)
