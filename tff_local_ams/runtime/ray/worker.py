@@ -1,11 +1,11 @@
 """What runs in the worker processes of the Ray runtime."""
 
-import collections
 import os
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import cachetools  # type: ignore[import-untyped]
 import tensorflow as tf
 
 from tff_local_ams.runtime import clients
@@ -63,7 +63,7 @@ class ClientWorker:
     self._workers = clients.DeviceWorkers(
       'GPU' if use_gpus else 'CPU', clients_in_parallel
     )
-    self._loaded: collections.OrderedDict = collections.OrderedDict()
+    self._loaded = cachetools.LRUCache(_MAX_LOADED)
 
   def pid(self) -> int:
     """Returns the id of this process."""
@@ -76,11 +76,8 @@ class ClientWorker:
       number: By which `run` knows them.
       client_graphs: The graphs.
     """
-    if number not in self._loaded:
+    if self._loaded.get(number) is None:
       self._loaded[number] = self._workers.load(client_graphs)
-      if len(self._loaded) > _MAX_LOADED:
-        self._loaded.popitem(last=False)
-    self._loaded.move_to_end(number)
 
   def run(
     self,
