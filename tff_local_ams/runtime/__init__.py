@@ -28,7 +28,7 @@ import tensorflow_federated as tff
 from tff_local_ams.runtime import contexts
 from tff_local_ams.runtime import native
 from tff_local_ams.runtime import thread_patch
-from tff_local_ams.runtime.clients import ClientError
+from tff_local_ams.runtime.client_errors import ClientError
 from tff_local_ams.runtime.contexts import create_device_context
 from tff_local_ams.runtime.ray.context import create_ray_context
 

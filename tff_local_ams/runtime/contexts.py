@@ -3,13 +3,13 @@
 A context is what TFF asks to run a computation that is called from Python.
 """
 
-import abc
 import asyncio
 import functools
 import sys
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -20,25 +20,12 @@ from tff_local_ams.runtime import compiler
 from tff_local_ams.runtime import graphs
 from tff_local_ams.runtime import values
 
+_RunClients: TypeAlias = Callable[
+  [clients.Tensors, Sequence[clients.Client]], clients.ClientResults
+]
+
 # How many computations to keep compiled.
 _MAX_PROGRAMS = 64
-
-
-class ClientRunner(abc.ABC):
-  """Runs the clients' part of one compiled round, somewhere."""
-
-  @abc.abstractmethod
-  def run(
-    self,
-    broadcast: list[tf.Tensor],
-    clients: Sequence[Callable[[], list[tf.Tensor]]],
-  ) -> clients.ClientResults:
-    """Returns the sum of what the clients computed, and what they keep.
-
-    Args:
-      broadcast: What the server sends to all clients, flat.
-      clients: For each client a function that returns its arguments, flat.
-    """
 
 
 class CompiledContext(tff.framework.SyncContext):
@@ -46,17 +33,17 @@ class CompiledContext(tff.framework.SyncContext):
 
   def __init__(
     self,
-    make_runner: Callable[[compiler.CompiledRound], Any],
+    load_clients: Callable[[compiler.CompiledRound], _RunClients],
     stop: Callable[[], None],
   ):
     """Makes the context.
 
     Args:
-      make_runner: Returns the `ClientRunner` of a compiled round.
-      stop: Lets the runners that are at work, in other threads, end soon, with
-        an error.
+      load_clients: From a compiled round to what runs its clients: a function
+        of what the server sends them and of the clients.
+      stop: Lets what is being run, in other threads, end soon, with an error.
     """
-    self._make_runner = make_runner
+    self._load_clients = load_clients
     self.stop = stop
     self._program_of = caches.by_identity(_MAX_PROGRAMS)(self._make_program)
     self._native: Any = None
@@ -75,7 +62,7 @@ class CompiledContext(tff.framework.SyncContext):
       return self._hand_to_native(comp, str(reason))
     if isinstance(compiled, compiler.LocalComputation):
       return _local_program(compiled)
-    return _round_program(compiled, self._make_runner(compiled))
+    return _round_program(compiled, self._load_clients(compiled))
 
   def _hand_to_native(self, comp: Any, reason: str) -> Callable[[Any], Any]:
     if self._native is None:
@@ -126,7 +113,7 @@ def _local_program(
 
 
 def _round_program(
-  compiled: compiler.CompiledRound, runner: ClientRunner
+  compiled: compiler.CompiledRound, run_clients: _RunClients
 ) -> Callable[[Any], Any]:
   prepare = graphs.GraphFunction(compiled.prepare)
   report = graphs.GraphFunction(compiled.report)
@@ -139,8 +126,9 @@ def _round_program(
   def program(arg: Any) -> Any:
     state, *client_args = _unpack(arg, 1 + len(compiled.client_types))
     state = values.flatten(state, compiled.state_type, 'the state')
-    clients = _clients(client_args, compiled.client_types)
-    results = runner.run(prepare(state), clients)
+    results = run_clients(
+      prepare(state), _clients(client_args, compiled.client_types)
+    )
     updated = update([*state, *report(results.total)])
     new_state = values.unflatten(
       updated[:num_state_tensors], new_state_type.member
@@ -182,8 +170,8 @@ def _unpack(arg: Any, num_elements: int) -> list[Any]:
 
 def _clients(
   client_args: list[Any], client_types: tuple[tff.Type, ...]
-) -> list[Callable[[], list[tf.Tensor]]]:
-  """Returns for each client a function that returns its arguments, flat."""
+) -> list[clients.Client]:
+  """Returns the clients, given what a round was called with."""
   for arg in client_args:
     if not isinstance(arg, list | tuple):
       raise TypeError(
@@ -208,19 +196,6 @@ def _clients(
     functools.partial(flatten, client_values)
     for client_values in zip(*client_args, strict=True)
   ]
-
-
-class _DeviceRunner(ClientRunner):
-  """Runs clients on the devices of this process."""
-
-  def __init__(
-    self, compiled: compiler.CompiledRound, workers: clients.DeviceWorkers
-  ):
-    self._work = workers.load(compiled.clients)
-    self._kept = compiled.clients.kept
-
-  def run(self, broadcast, clients):
-    return self._work.run(broadcast, clients, self._kept)
 
 
 def create_device_context(
@@ -255,5 +230,5 @@ def create_device_context(
   """
   workers = clients.DeviceWorkers(devices, clients_in_parallel)
   return CompiledContext(
-    lambda compiled: _DeviceRunner(compiled, workers), workers.stop
+    lambda compiled: workers.load(compiled.clients).run, workers.stop
   )

@@ -1,13 +1,13 @@
 """What runs in the worker processes of the Ray runtime."""
 
+import collections
 import os
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import cachetools  # type: ignore[import-untyped]
 import tensorflow as tf
 
+from tff_local_ams.runtime import client_errors
 from tff_local_ams.runtime import clients
 from tff_local_ams.runtime import compiler
 from tff_local_ams.runtime.ray import messages
@@ -63,7 +63,7 @@ class ClientWorker:
     self._workers = clients.DeviceWorkers(
       'GPU' if use_gpus else 'CPU', clients_in_parallel
     )
-    self._loaded = cachetools.LRUCache(_MAX_LOADED)
+    self._loaded: collections.OrderedDict = collections.OrderedDict()
 
   def pid(self) -> int:
     """Returns the id of this process."""
@@ -76,13 +76,15 @@ class ClientWorker:
       number: By which `run` knows them.
       client_graphs: The graphs.
     """
-    if self._loaded.get(number) is None:
+    if number not in self._loaded:
       self._loaded[number] = self._workers.load(client_graphs)
+      if len(self._loaded) > _MAX_LOADED:
+        self._loaded.popitem(last=False)
+    self._loaded.move_to_end(number)
 
   def run(
     self,
     number: int,
-    kept: slice | None,
     broadcast: Sequence[messages.Message],
     shard: Sequence[Sequence[messages.Message]],
   ) -> ShardResult | ClientFailure:
@@ -90,15 +92,14 @@ class ClientWorker:
 
     Args:
       number: That of the graphs, as in `load`.
-      kept: Which tensors of an upload are the client's to keep.
       broadcast: What the server sends to all clients, flat.
       shard: The arguments of each client, flat.
     """
     try:
       results = self._loaded[number].run(
-        messages.unpack(broadcast), map(_unpacker, shard), kept
+        messages.unpack(broadcast), map(_unpacker, shard)
       )
-    except clients.ClientError as error:
+    except client_errors.ClientError as error:
       return ClientFailure(error.client_index, error.reason)
     return ShardResult(
       messages.pack_arrays(results.total),
@@ -106,7 +107,5 @@ class ClientWorker:
     )
 
 
-def _unpacker(
-  arguments: Sequence[messages.Message],
-) -> Callable[[], list[tf.Tensor]]:
+def _unpacker(arguments: Sequence[messages.Message]) -> clients.Client:
   return lambda: messages.unpack(arguments)
