@@ -1,37 +1,39 @@
-"""Caches of what is made of computations."""
+"""What has been made of computations, to be used again."""
 
 import threading
 from collections.abc import Callable
 from typing import Any
+from typing import Generic
 from typing import TypeVar
 
 import cachetools  # type: ignore[import-untyped]
 
-_Function = TypeVar('_Function', bound=Callable[[Any], Any])
+_Result = TypeVar('_Result')
 
 
-def by_identity(max_size: int) -> Callable[[_Function], _Function]:
-  """Returns a decorator that keeps the results of a function of computations.
+class ByIdentity(Generic[_Result]):
+  """Results for the computations used last, told apart by identity.
 
-  They are those of the computations used last, told apart by identity: hashing
-  one would serialize it at every call. Threads may share them.
-
-  Args:
-    max_size: How many results to keep.
+  Hashing a computation would serialize it at every call. Threads may share a
+  cache; what two of them ask for at the same time may be made twice.
   """
-  return cachetools.cached(
-    cachetools.LRUCache(max_size), key=_Identity, lock=threading.Lock()
-  )
 
+  def __init__(self, max_size: int):
+    """Makes an empty cache.
 
-class _Identity:
-  """A key of one object, which it keeps, so that no other gets its id."""
+    Args:
+      max_size: How many results to keep.
+    """
+    self._entries = cachetools.LRUCache(max_size)
+    self._lock = threading.Lock()
 
-  def __init__(self, held: Any):
-    self._held = held
-
-  def __eq__(self, other: object) -> bool:
-    return isinstance(other, _Identity) and self._held is other._held
-
-  def __hash__(self) -> int:
-    return id(self._held)
+  def get(self, computation: Any, make: Callable[[Any], _Result]) -> _Result:
+    """Returns the result for a computation, which `make` makes if need be."""
+    with self._lock:
+      entry = self._entries.get(id(computation))
+    if entry is None:
+      # With the computation, so that no other gets its id.
+      entry = (computation, make(computation))
+      with self._lock:
+        self._entries[id(computation)] = entry
+    return entry[1]

@@ -101,6 +101,9 @@ class CompiledRound:
   has_secure_sums: bool
 
 
+_rounds: caches.ByIdentity[CompiledRound] = caches.ByIdentity(_MAX_ROUNDS)
+
+
 def compile_computation(
   computation: tff.Computation,
 ) -> LocalComputation | CompiledRound:
@@ -135,7 +138,6 @@ def compile_computation(
   return compiled
 
 
-@caches.by_identity(_MAX_ROUNDS)
 def compile_round(computation: tff.Computation) -> CompiledRound:
   """Compiles a round, once for all who ask for it.
 
@@ -148,6 +150,10 @@ def compile_round(computation: tff.Computation) -> CompiledRound:
     NotCompilableError: If its arguments or results are others.
     Exception: If TFF's compiler does, which has several kinds of errors.
   """
+  return _rounds.get(computation, _compile_round)
+
+
+def _compile_round(computation: tff.Computation) -> CompiledRound:
   signature = computation.type_signature
   placements = _placements(signature.parameter)
   if placements is None or placements[0] is not tff.SERVER:

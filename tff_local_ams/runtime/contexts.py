@@ -20,6 +20,8 @@ from tff_local_ams.runtime import compiler
 from tff_local_ams.runtime import graphs
 from tff_local_ams.runtime import values
 
+# A compiled computation, as a function of its argument.
+_Program: TypeAlias = Callable[[Any], Any]
 _RunClients: TypeAlias = Callable[
   [clients.Tensors, Sequence[clients.Client]], clients.ClientResults
 ]
@@ -45,17 +47,19 @@ class CompiledContext(tff.framework.SyncContext):
     """
     self._load_clients = load_clients
     self.stop = stop
-    self._program_of = caches.by_identity(_MAX_PROGRAMS)(self._make_program)
+    self._programs: caches.ByIdentity[_Program] = caches.ByIdentity(
+      _MAX_PROGRAMS
+    )
     self._native: Any = None
 
   def invoke(self, comp: Any, arg: Any) -> Any:
     """Runs a computation, see `tff.framework.SyncContext`."""
-    return self._program_of(comp)(arg)
+    return self._programs.get(comp, self._make_program)(arg)
 
   def close(self) -> None:
     """Lets go of what the context holds besides memory."""
 
-  def _make_program(self, comp: Any) -> Callable[[Any], Any]:
+  def _make_program(self, comp: Any) -> _Program:
     try:
       compiled = compiler.compile_computation(comp)
     except compiler.NotCompilableError as reason:
@@ -64,7 +68,7 @@ class CompiledContext(tff.framework.SyncContext):
       return _local_program(compiled)
     return _round_program(compiled, self._load_clients(compiled))
 
-  def _hand_to_native(self, comp: Any, reason: str) -> Callable[[Any], Any]:
+  def _hand_to_native(self, comp: Any, reason: str) -> _Program:
     if self._native is None:
       self._native = (
         tff.backends.native.create_sync_local_cpp_execution_context()
@@ -97,7 +101,7 @@ class AsyncCompiledContext(tff.framework.AsyncContext):
 
 def _local_program(
   compiled: compiler.LocalComputation,
-) -> Callable[[Any], Any]:
+) -> _Program:
   function = graphs.GraphFunction(compiled.graph)
   result_type = compiled.result_type
   if isinstance(result_type, tff.FederatedType):
@@ -114,7 +118,7 @@ def _local_program(
 
 def _round_program(
   compiled: compiler.CompiledRound, run_clients: _RunClients
-) -> Callable[[Any], Any]:
+) -> _Program:
   prepare = graphs.GraphFunction(compiled.prepare)
   report = graphs.GraphFunction(compiled.report)
   update = graphs.GraphFunction(compiled.update)

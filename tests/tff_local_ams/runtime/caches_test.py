@@ -1,4 +1,5 @@
 import gc
+import itertools
 import weakref
 
 from tff_local_ams.runtime import caches
@@ -16,14 +17,9 @@ class _Computation:
 
 def _numbering(max_size):
   """Returns a cached function whose results count its calls."""
-  calls = []
-
-  @caches.by_identity(max_size)
-  def number(computation):
-    calls.append(None)
-    return len(calls)
-
-  return number
+  cache = caches.ByIdentity(max_size)
+  numbers = itertools.count(1)
+  return lambda computation: cache.get(computation, lambda _: next(numbers))
 
 
 def test_by_identity():
