@@ -60,9 +60,7 @@ def compile_kernels(graph_def: Any, device: str | None) -> None:
   functions = {f.signature.name: f for f in graph_def.library.function}
   slow = _functions_with_convolutions(functions) if on_cpu else frozenset()
   compiled = {
-    name
-    for name in functions
-    if kernels.NAME_PREFIX in name and name not in slow
+    name for name in functions if kernels.is_kernel(name) and name not in slow
   }
   for name in compiled:
     functions[name].attr['_XlaMustCompile'].b = True
