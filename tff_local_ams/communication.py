@@ -73,10 +73,17 @@ def measure_communication(
     Of a model that has one weight of four bytes, a client gets the weight and
     three moments, and returns all but v-hat:
 
-    >>> import data
+    >>> import tensorflow as tf
+    >>> import tensorflow_federated as tff
     >>> import tff_local_ams
-    >>> model = data.load_task('counterexample').functional_model()
-    >>> process = tff_local_ams.build_local_amsgrad(model, learning_rate=0.1)
+    >>> def model_fn():
+    ...   w = tf.keras.layers.Dense(1, use_bias=False)
+    ...   return tff.learning.models.from_keras_model(
+    ...     tf.keras.Sequential([tf.keras.layers.InputLayer((1,)), w]),
+    ...     loss=tf.keras.losses.MeanSquaredError(),
+    ...     input_spec=(tf.TensorSpec([None, 1]), tf.TensorSpec([None, 1])),
+    ...   )
+    >>> process = tff_local_ams.build_local_amsgrad(model_fn, learning_rate=0.1)
     >>> cost = tff_local_ams.communication.measure_communication(process)
     >>> cost.down[:4]
     (4, 4, 4, 4)
