@@ -87,7 +87,7 @@ class _Carry(NamedTuple):
 
   trainable: tuple[Any, ...]
   trainable_before: tuple[Any, ...]  # Before the last step.
-  optimizer_state: Any
+  changing: Any  # What steps change of the optimizer's state.
   metrics: Any
   num_examples: Any
   num_steps: Any
@@ -125,34 +125,41 @@ def build_local_training(
     _check_like(own, state)
     return state
 
-  @kernels.slim_kernel
-  def optimizer_step(state, weights, gradients):
-    return rule.optimizer.next(state, weights, gradients)
+  @kernels.kernel
+  def optimizer_step(changing, fixed, weights, gradients):
+    state, weights = rule.optimizer.next(
+      {**changing, **fixed}, weights, gradients
+    )
+    return {key: state[key] for key in changing}, weights
 
   # Without AutoGraph, which takes seconds to find no Python control flow here.
   @tf.function(autograph=False)
   def train(weights, hparams, shared, kept, dataset):
+    trainable = tuple(tf.nest.flatten(weights.trainable))
+    changing, fixed = optimizers.split_state(
+      rule.optimizer, initial_state(trainable, hparams, shared, kept)
+    )
+
     # A function of the graph, so that a loop with two uses traces it once.
     @tf.function(autograph=False)
     def local_step(carry, batch):
       result = local_model.gradient_fn(carry.trainable, carry.metrics, batch)
-      optimizer_state, trainable = optimizer_step(
-        carry.optimizer_state, carry.trainable, result.gradients
+      changing, trainable = optimizer_step(
+        carry.changing, fixed, carry.trainable, result.gradients
       )
       return _Carry(
         trainable,
         carry.trainable,
-        optimizer_state,
+        changing,
         result.metrics,
         carry.num_examples + result.num_examples,
         carry.num_steps + 1,
       )
 
-    trainable = tuple(tf.nest.flatten(weights.trainable))
     initial = _Carry(
       trainable,
       trainable,
-      initial_state(trainable, hparams, shared, kept),
+      changing,
       local_model.start(weights),
       tf.constant(0, tf.int64),
       tf.constant(0),
@@ -163,13 +170,14 @@ def build_local_training(
       final.trainable_before if rule.server_takes_last_step else final.trainable
     )
     has_data = final.num_examples > 0
-    is_finite = _all_finite((trained, final.optimizer_state))
+    is_finite = _all_finite((trained, final.changing, fixed))
     takes_part = tf.logical_and(has_data, is_finite)
-    trained, optimizer_state = tf.cond(
+    trained, changed = tf.cond(
       takes_part,
-      lambda: (trained, final.optimizer_state),
-      lambda: (initial.trainable, initial.optimizer_state),
+      lambda: (trained, final.changing),
+      lambda: (initial.trainable, initial.changing),
     )
+    optimizer_state = {**changed, **fixed}
     delta = tuple(map(tf.subtract, initial.trainable, trained))
     weight = (
       tf.ones([])

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow_federated as tff
 
 from tff_local_ams import silo_process
+from tff_local_ams.runtime import compiler
 
 _MODEL_NAMES = ('trainable', 'non_trainable', 'delta')
 _MOMENT_NAMES = ('first_moment', 'second_moment', 'max_second_moment')
@@ -72,49 +73,40 @@ def measure_communication(
     Of a model that has one weight of four bytes, a client gets the weight and
     three moments, and returns all but v-hat:
 
-    >>> import data
+    >>> import tensorflow as tf
+    >>> import tensorflow_federated as tff
     >>> import tff_local_ams
-    >>> model = data.load_task('counterexample').functional_model()
-    >>> process = tff_local_ams.build_local_amsgrad(model, learning_rate=0.1)
+    >>> def model_fn():
+    ...   w = tf.keras.layers.Dense(1, use_bias=False)
+    ...   return tff.learning.models.from_keras_model(
+    ...     tf.keras.Sequential([tf.keras.layers.InputLayer((1,)), w]),
+    ...     loss=tf.keras.losses.MeanSquaredError(),
+    ...     input_spec=(tf.TensorSpec([None, 1]), tf.TensorSpec([None, 1])),
+    ...   )
+    >>> process = tff_local_ams.build_local_amsgrad(model_fn, learning_rate=0.1)
     >>> cost = tff_local_ams.communication.measure_communication(process)
     >>> cost.down[:4]
     (4, 4, 4, 4)
     >>> cost.up[:4]
     (4, 4, 4, 0)
   """
-  if isinstance(process, tff.learning.templates.LearningProcess):
-    next_fn = process.next
-  elif isinstance(process, silo_process.SiloProcess):
-    next_fn = _without_silo_states(process.next)
-  else:
+  if not isinstance(
+    process,
+    tff.learning.templates.LearningProcess | silo_process.SiloProcess,
+  ):
     raise TypeError(
       '`process` must be a `tff.learning.templates.LearningProcess` or a '
       f'`SiloProcess`, found {process!r}.'
     )
-  form = tff.backends.mapreduce.get_map_reduce_form_for_computation(next_fn)
+  compiled = compiler.compile_round(process.next)
   weights_type = process.get_model_weights.type_signature.result
   model_types = [weights_type]
   if tff.structure.has_field(weights_type, 'trainable'):
     model_types.append(weights_type.trainable)
   return Communication(
-    down=_sum_up(form.prepare.type_signature.result, model_types),
-    up=_sum_up(form.work.type_signature.result, model_types),
+    down=_sum_up(compiled.broadcast_type, model_types),
+    up=_sum_up(compiled.upload_type, model_types),
   )
-
-
-def _without_silo_states(next_fn: tff.Computation) -> tff.Computation:
-  """Returns a `next` without the outputs that never leave the silos."""
-  state_type, silo_states_type, data_type = next_fn.type_signature.parameter
-
-  @tff.federated_computation(
-    state_type,
-    tff.FederatedType((silo_states_type.member, data_type.member), tff.CLIENTS),
-  )
-  def without_silo_states(state, silos):
-    output = next_fn(state, silos[0], silos[1])
-    return output.state, output.metrics
-
-  return without_silo_states
 
 
 def _sum_up(type_spec: tff.Type, model_types: list[tff.Type]) -> Bytes:

@@ -121,6 +121,8 @@ class FactoredMoments(NamedTuple):
 class _FactoredAMSGrad(tff.learning.optimizers.Optimizer):
   """Shared AMSGrad by rows and columns, see `build_factored_amsgrad`."""
 
+  fixed_keys = (_DENOMINATOR_KEY,)
+
   def __init__(self, learning_rate, beta_1, beta_2, epsilon):
     _checks.check_nonnegative('learning_rate', learning_rate)
     _checks.check_moment_hparams(beta_1, beta_2, epsilon)

@@ -1,8 +1,8 @@
 """Functions that are worth one compiled program, for runtimes that have XLA.
 
 A process must run wherever TFF runs, so its graphs do not ask for XLA. They
-only name these functions, by a prefix; `tff_local_ams.runtime` finds the name
-and decides for the device at hand.
+only name these functions; `tff_local_ams.runtime` finds them by `is_kernel` and
+decides for the device at hand.
 """
 
 from collections.abc import Callable
@@ -10,59 +10,29 @@ from typing import Any
 
 import tensorflow as tf
 
-NAME_PREFIX = 'tff_local_ams_kernel_'
+_PREFIX = 'tff_local_ams_kernel_'
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-  """Returns the function as a `tf.function` that runtimes find by its name."""
+  """Returns the function as a `tf.function` that runtimes find in a graph.
 
-  # TensorFlow names the function in the graph after the Python function.
+  A compiled program copies what it puts out, so it should put out only what it
+  has changed.
+
+  Args:
+    function: A function of tensors.
+  """
+
+  # TensorFlow names the function in the graph after the Python function. There
+  # is no other mark: `experimental_implements` is not for functions that use
+  # variables.
   def named(*args):
     return function(*args)
 
-  named.__name__ = NAME_PREFIX + function.__name__
+  named.__name__ = _PREFIX + function.__name__
   return tf.function(named, autograph=False)
 
 
-def slim_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-  """Returns a `kernel` that only puts out what it has changed.
-
-  What goes through the function untouched, such as the shared denominator in an
-  optimizer's state, would be copied at every call of a compiled program.
-  """
-
-  def slim(*args):
-    inputs = [x for x in tf.nest.flatten(args) if tf.is_tensor(x)]
-    # What tracing finds out: the structure of the results, and for each tensor
-    # in it the number of the input that it is, or `None`.
-    traced: dict[str, Any] = {}
-
-    def changed_only(inputs):
-      given = iter(inputs)
-      results = function(
-        *tf.nest.map_structure(
-          lambda x: next(given) if tf.is_tensor(x) else x, args
-        )
-      )
-      flat = tf.nest.flatten(results)
-      traced['structure'] = results
-      traced['origins'] = [
-        next((i for i, x in enumerate(inputs) if x is y), None) for y in flat
-      ]
-      return [
-        y
-        for y, origin in zip(flat, traced['origins'], strict=True)
-        if origin is None
-      ]
-
-    changed_only.__name__ = function.__name__
-    changed = iter(kernel(changed_only)(inputs))
-    return tf.nest.pack_sequence_as(
-      traced['structure'],
-      [
-        next(changed) if origin is None else inputs[origin]
-        for origin in traced['origins']
-      ],
-    )
-
-  return slim
+def is_kernel(name: str) -> bool:
+  """Returns whether a function of a graph is a kernel, given its name there."""
+  return _PREFIX in name

@@ -101,6 +101,9 @@ def _scale(factor: Any, tensor: tf.Tensor) -> tf.Tensor:
 class _AMSGrad(tff.learning.optimizers.Optimizer):
   """AMSGrad, see `build_amsgrad` for details."""
 
+  # What a step leaves as it is, besides the hyperparameters.
+  fixed_keys: tuple[str, ...] = ()
+
   def __init__(self, learning_rate, beta_1, beta_2, epsilon):
     if not tf.is_tensor(learning_rate):
       _checks.check_nonnegative('learning_rate', learning_rate)
@@ -169,6 +172,8 @@ class _AMSGrad(tff.learning.optimizers.Optimizer):
 class _SharedAMSGrad(_AMSGrad):
   """AMSGrad whose denominator stands still, see `build_shared_amsgrad`."""
 
+  fixed_keys = (_MAX_SECOND_MOMENT_KEY,)
+
   def next(self, state, weights, gradients):
     def update(x, g, m, v, v_hat):
       m, v = self._moments(state, g, m, v)
@@ -180,6 +185,8 @@ class _SharedAMSGrad(_AMSGrad):
 
 class _SharedAMSGradWithOwnMaximum(_AMSGrad):
   """`_SharedAMSGrad` that also follows the client's own running maximum."""
+
+  fixed_keys = (_DENOMINATOR_KEY,)
 
   def initialize(self, specs):
     state = super().initialize(specs)
@@ -298,6 +305,25 @@ def build_shared_amsgrad(
   """
   kind = _SharedAMSGradWithOwnMaximum if own_maximum else _SharedAMSGrad
   return kind(learning_rate, beta_1, beta_2, epsilon)
+
+
+def split_state(
+  optimizer: tff.learning.optimizers.Optimizer, state: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+  """Returns what steps change of an optimizer's state, and what they leave.
+
+  Args:
+    optimizer: One of this module; or one of TFF's, whose steps leave the
+      hyperparameters.
+    state: Its state.
+  """
+  fixed_keys = {
+    *optimizer.get_hparams(state),
+    *getattr(optimizer, 'fixed_keys', ()),
+  }
+  changing = {k: value for k, value in state.items() if k not in fixed_keys}
+  fixed = {k: value for k, value in state.items() if k in fixed_keys}
+  return changing, fixed
 
 
 def get_moments(state: Any) -> Moments:

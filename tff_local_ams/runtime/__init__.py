@@ -27,7 +27,8 @@ import tensorflow_federated as tff
 
 from tff_local_ams.runtime import contexts
 from tff_local_ams.runtime import native
-from tff_local_ams.runtime.clients import ClientError
+from tff_local_ams.runtime import thread_patch
+from tff_local_ams.runtime.client_errors import ClientError
 from tff_local_ams.runtime.contexts import create_device_context
 from tff_local_ams.runtime.ray.context import create_ray_context
 
@@ -54,7 +55,9 @@ def set_device_context(
     devices: See `create_device_context`, as for the other argument.
     clients_in_parallel: How many clients train at a time on each device.
   """
-  contexts.set_default(create_device_context(devices, clients_in_parallel))
+  thread_patch.set_default_context(
+    create_device_context(devices, clients_in_parallel)
+  )
 
 
 @contextlib.contextmanager
@@ -71,21 +74,25 @@ def device_context(
   Examples:
     TFF's own algorithms run there too:
 
-    >>> import data
+    >>> import tensorflow as tf
     >>> import tensorflow_federated as tff
     >>> import tff_local_ams
-    >>> task = data.load_task('counterexample')
+    >>> def model_fn():
+    ...   layer = tf.keras.layers.Dense(1, kernel_initializer='zeros')
+    ...   return tff.learning.models.from_keras_model(
+    ...     tf.keras.Sequential([tf.keras.layers.InputLayer((1,)), layer]),
+    ...     loss=tf.keras.losses.MeanSquaredError(),
+    ...     input_spec=(tf.TensorSpec([None, 1]), tf.TensorSpec([None, 1])),
+    ...   )
     >>> process = tff.learning.algorithms.build_unweighted_fed_avg(
-    ...   task.functional_model(),
-    ...   tff.learning.optimizers.build_sgdm(0.3),
-    ...   tff.learning.optimizers.build_sgdm(1.0),
+    ...   model_fn, tff.learning.optimizers.build_sgdm(0.5)
     ... )
-    >>> node = task.train.create_tf_dataset_for_client('node_1').batch(1)
+    >>> client = tf.data.Dataset.from_tensors(([[1.0]], [[3.0]]))
     >>> with tff_local_ams.runtime.device_context('CPU'):
     ...   state = process.initialize()
-    ...   state, metrics = process.next(state, [node])
-    >>> print(metrics['client_work']['train']['position'])
-    5.0
+    ...   state, metrics = process.next(state, [client])
+    >>> print(metrics['client_work']['train']['loss'])
+    9.0
   """
   context = create_device_context(devices, clients_in_parallel)
   with tff.framework.get_context_stack().install(context):
@@ -102,7 +109,9 @@ def set_ray_context(
     num_workers: How many worker processes to use.
     **options: The other arguments of `create_ray_context`.
   """
-  contexts.set_default(create_ray_context(address, num_workers, **options))
+  thread_patch.set_default_context(
+    create_ray_context(address, num_workers, **options)
+  )
 
 
 @contextlib.contextmanager

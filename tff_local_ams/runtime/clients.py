@@ -13,35 +13,24 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
-from typing import Any
 from typing import NamedTuple
 from typing import TypeAlias
 
 import tensorflow as tf
-from tensorflow.python.eager import cancellation
 
+from tff_local_ams.runtime import client_errors
 from tff_local_ams.runtime import compiler
 from tff_local_ams.runtime import devices as devices_lib
 from tff_local_ams.runtime import graphs
 
 Tensors: TypeAlias = Sequence[tf.Tensor]
+# Returns the arguments of a client's work, flat.
+Client: TypeAlias = Callable[[], Tensors]
 
 # How many uploads may wait for that of an earlier client, for each worker.
 _WAITING = 2
-
-
-class ClientError(RuntimeError):
-  """A client's work has failed; usually because of its data.
-
-  Attributes:
-    client_index: The position of the client among those of the round.
-    reason: Why it failed.
-  """
-
-  def __init__(self, client_index: int, reason: str):
-    super().__init__(f'The work of client {client_index} failed: {reason}')
-    self.client_index = client_index
-    self.reason = reason
+# What XLA raises when it compiles an operation that it does not know.
+_XLA_ERRORS = (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError)
 
 
 class ClientResults(NamedTuple):
@@ -58,7 +47,7 @@ class ClientResults(NamedTuple):
 
 
 class DeviceWorkers:
-  """Workers, each on a device, that do the clients' part of rounds."""
+  """Threads, each with a device, that do the clients' part of rounds."""
 
   def __init__(
     self,
@@ -77,227 +66,168 @@ class DeviceWorkers:
       for name in names
     }
     # Neighbouring clients go to different devices.
-    self._worker_devices = [
+    self._devices = [
       name
       for i in range(max(counts.values()))
       for name in names
       if i < counts[name]
     ]
-    self.devices = names
-    self._pool = concurrent.futures.ThreadPoolExecutor(
-      len(self._worker_devices), thread_name_prefix='tff-local-ams-client'
+    self._threads = concurrent.futures.ThreadPoolExecutor(
+      len(self._devices), thread_name_prefix='tff-local-ams-client'
     )
-    self._running: set[_Stoppable] = set()
+    self._running: set[graphs.Calls] = set()
 
-  def load(self, client_graphs: compiler.ClientGraphs) -> 'LoadedWork':
+  def load(self, client_graphs: compiler.ClientGraphs) -> 'RoundClients':
     """Imports the graphs of a round's clients."""
-    return LoadedWork(
-      client_graphs, self._worker_devices, self._pool, self._running
+    return RoundClients(
+      client_graphs, self._devices, self._threads, self._running
     )
 
   def stop(self) -> None:
     """Lets the work that is being done in other threads end with an error."""
-    for stoppable in list(self._running):
-      stoppable.stop()
+    for calls in list(self._running):
+      calls.stop()
 
 
-class LoadedWork:
+class RoundClients:
   """The clients' part of one compiled round, on the workers."""
 
   def __init__(
     self,
     client_graphs: compiler.ClientGraphs,
-    worker_devices: Sequence[str],
-    pool: concurrent.futures.ThreadPoolExecutor,
-    running: 'set[_Stoppable]',
+    devices: Sequence[str],
+    threads: concurrent.futures.ThreadPoolExecutor,
+    running: set[graphs.Calls],
   ):
-    self._worker_devices = worker_devices
-    self._pool = pool
+    """Imports the graphs.
+
+    Args:
+      client_graphs: The graphs.
+      devices: The device of each worker.
+      threads: As many.
+      running: Where to enter the calls while they run.
+    """
+    self._graphs = client_graphs
+    self._devices = devices
+    self._threads = threads
     self._running = running
-    self._work = _Work(client_graphs.work, worker_devices)
     self._zero = graphs.GraphFunction(client_graphs.zero)
     self._accumulate = graphs.GraphFunction(client_graphs.accumulate)
+    self._work = self._import_work(compile_kernels=True)
+    self._work_has_run = False
+    self._lock = threading.Lock()
 
-  def run(
-    self,
-    broadcast: Tensors,
-    clients: Iterable[Callable[[], Tensors]],
-    kept: slice | None = None,
-  ) -> ClientResults:
+  def run(self, broadcast: Tensors, clients: Iterable[Client]) -> ClientResults:
     """Does the work of some clients and sums it up.
 
     Args:
       broadcast: What the server sends to all clients, flat.
-      clients: For each client a function that returns its arguments, flat. It
-        is called by the worker that takes the client.
-      kept: Which tensors of an upload are the client's to keep.
+      clients: The clients. Each is called by the worker that takes it.
 
     Raises:
       ClientError: If the work of a client fails.
     """
-    on_devices = {
-      device: _copy_to(device, broadcast)
-      for device in set(self._worker_devices)
-    }
-    idle: queue.SimpleQueue = queue.SimpleQueue()
-    for worker in range(len(self._worker_devices)):
-      idle.put(worker)
-    stoppable = _Stoppable()
-
-    def work(client: Callable[[], Tensors]) -> list[tf.Tensor]:
-      worker = idle.get()
-      try:
-        sent = on_devices[self._worker_devices[worker]]
-        return self._work(worker, [*client(), *sent], stoppable)
-      finally:
-        idle.put(worker)
-
+    run = _Run(
+      {device: _copy_to(device, broadcast) for device in set(self._devices)},
+      queue.SimpleQueue(),
+      graphs.Calls(),
+    )
+    for worker in range(len(self._devices)):
+      run.idle.put(worker)
     total = self._zero()
-    all_kept = []
-    self._running.add(stoppable)
+    kept = []
+    self._running.add(run.calls)
     try:
-      for upload in self._in_order(work, clients):
-        if kept is not None:
-          all_kept.append(upload[kept])
+      for upload in self._in_order(run, clients):
+        if self._graphs.kept is not None:
+          kept.append(upload[self._graphs.kept])
         total = self._accumulate([*total, *upload])
     except BaseException:
-      stoppable.stop()
+      run.calls.stop()
       raise
     finally:
-      self._running.remove(stoppable)
-    return ClientResults(total, all_kept)
+      self._running.remove(run.calls)
+    return ClientResults(total, kept)
 
   def _in_order(
-    self,
-    work: Callable[[Any], list[tf.Tensor]],
-    clients: Iterable[Any],
+    self, run: '_Run', clients: Iterable[Client]
   ) -> Iterator[list[tf.Tensor]]:
     """Yields the clients' uploads in order, computing some ahead."""
-    ahead = _WAITING * len(self._worker_devices)
+    ahead = _WAITING * len(self._devices)
     pending: collections.deque[concurrent.futures.Future] = collections.deque()
-    index = 0
     try:
-      for client in clients:
-        pending.append(self._pool.submit(work, client))
+      for index, client in enumerate(clients):
+        pending.append(self._threads.submit(self._upload, run, index, client))
         if len(pending) >= ahead:
-          yield _result(pending.popleft(), index)
-          index += 1
+          yield pending.popleft().result()
       while pending:
-        yield _result(pending.popleft(), index)
-        index += 1
+        yield pending.popleft().result()
     finally:
       for future in pending:
         future.cancel()
 
-
-def _result(
-  future: concurrent.futures.Future, client_index: int
-) -> list[tf.Tensor]:
-  try:
-    return future.result()
-  except tf.errors.OpError as error:
-    reason = graph_error_reason(error)
-    raise ClientError(client_index, reason) from error
-  except (TypeError, ValueError) as error:
-    raise ClientError(client_index, str(error)) from error
-
-
-def graph_error_reason(error: tf.errors.OpError) -> str:
-  """Returns what a TensorFlow error says, without where in the graph."""
-  lines = [line.strip() for line in error.message.splitlines()]
-  # "Graph execution error:", "Detected at node ..." and traces come first.
-  telling = [
-    line
-    for line in lines
-    if line
-    and not line.startswith(
-      ('Graph execution error', 'Detected at', '<stack', '[[', 'File "', '(')
-    )
-  ]
-  return telling[0] if telling else type(error).__name__
-
-
-class _Work:
-  """A client's work, compiled with XLA where it is a gain and can be done."""
-
-  def __init__(self, work: bytes, worker_devices: Sequence[str]):
-    self._work = work
-    self._worker_devices = worker_devices
-    self._functions = self._import(compile_kernels=True)
-    self._is_proven = False
-    self._lock = threading.Lock()
-
-  def __call__(
-    self, worker: int, args: Tensors, stoppable: '_Stoppable'
-  ) -> list[tf.Tensor]:
+  def _upload(self, run: '_Run', index: int, client: Client) -> list[tf.Tensor]:
+    """Does the work of a client, on a worker that is idle."""
+    worker = run.idle.get()
     try:
-      upload = stoppable.call(self._functions[worker], args)
-    except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError):
-      if self._is_proven:
-        raise
-      return self._try_without_xla(worker, args, stoppable)
-    self._is_proven = True
-    return upload
+      args = [*client(), *run.sent[self._devices[worker]]]
+      try:
+        upload = self._work[worker](args, run.calls)
+      except _XLA_ERRORS:
+        if self._work_has_run:
+          raise
+        return self._upload_without_xla(worker, args, run.calls)
+      self._work_has_run = True
+      return upload
+    except client_errors.CAUSES as error:
+      raise client_errors.name_client(index, error) from error
+    finally:
+      run.idle.put(worker)
 
-  def _try_without_xla(
-    self, worker: int, args: Tensors, stoppable: '_Stoppable'
+  def _upload_without_xla(
+    self, worker: int, args: Tensors, calls: graphs.Calls
   ) -> list[tf.Tensor]:
-    """XLA does not know all operations, and tells when it first compiles."""
+    """Does the first work, which XLA may not know how to compile."""
     with self._lock:
-      if self._is_proven:
-        return stoppable.call(self._functions[worker], args)
-      functions = self._import(compile_kernels=False)
+      if self._work_has_run:
+        return self._work[worker](args, calls)
+      work = self._import_work(compile_kernels=False)
       # Fails again if it is the data.
-      upload = stoppable.call(functions[worker], args)
-      self._functions = functions
-      self._is_proven = True
+      upload = work[worker](args, calls)
+      self._work = work
+      self._work_has_run = True
     return upload
 
-  def _import(self, compile_kernels: bool) -> list[graphs.GraphFunction]:
+  def _import_work(self, compile_kernels: bool) -> list[graphs.GraphFunction]:
     """Returns each worker's function.
 
     Workers of a device share one, unless it has variables.
     """
     functions: list[graphs.GraphFunction] = []
     by_device: dict[str, graphs.GraphFunction] = {}
-    for device in self._worker_devices:
+    for device in self._devices:
       function = by_device.get(device)
       if function is None or function.has_variables:
         function = graphs.GraphFunction(
-          self._work, device, compile_kernels=compile_kernels
+          self._graphs.work, device, compile_kernels=compile_kernels
         )
       by_device[device] = function
       functions.append(function)
     return functions
 
 
-class _Stoppable:
-  """Calls of graph functions that another thread can put an end to."""
+class _Run(NamedTuple):
+  """A round on its way.
 
-  def __init__(self):
-    self._lock = threading.Lock()
-    self._is_stopped = False
-    self._running: set[cancellation.CancellationManager] = set()
+  Attributes:
+    sent: What the server has sent to the clients, by device.
+    idle: The workers that have no client.
+    calls: What the others are doing.
+  """
 
-  def call(
-    self, function: graphs.GraphFunction, args: Tensors
-  ) -> list[tf.Tensor]:
-    manager = cancellation.CancellationManager()
-    with self._lock:
-      if self._is_stopped:
-        raise concurrent.futures.CancelledError
-      self._running.add(manager)
-    try:
-      return function(args, manager)
-    finally:
-      with self._lock:
-        self._running.remove(manager)
-
-  def stop(self) -> None:
-    with self._lock:
-      self._is_stopped = True
-      for manager in self._running:
-        manager.start_cancel()
+  sent: dict[str, list[tf.Tensor]]
+  idle: queue.SimpleQueue
+  calls: graphs.Calls
 
 
 def _copy_to(device: str, tensors: Tensors) -> list[tf.Tensor]:

@@ -13,18 +13,22 @@ TFF's own compiler brings a round into `MapReduceForm`, in the order of a round:
 ```
 
 A round with client-placed values in its result, as of a `SiloProcess`, is none
-of that form. `_as_uploads` makes it one: what clients keep goes with the
-upload, where the runtime takes it from.
+of that form. `kept_values.as_uploads` makes it one: what clients keep goes with
+the upload, where the runtime takes it from.
 """
 
 import dataclasses
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_local_ams.runtime import caches
+from tff_local_ams.runtime import kept_values
 from tff_local_ams.runtime import values
+
+# How many rounds to keep compiled.
+_MAX_ROUNDS = 16
 
 
 class NotCompilableError(Exception):
@@ -49,12 +53,22 @@ class LocalComputation:
 
 @dataclasses.dataclass(frozen=True)
 class ClientGraphs:
-  """The graphs of a round that run where the clients do."""
+  """The graphs of a round that run where the clients do, serialized.
+
+  Attributes:
+    work: See the docstring of this module, as for the other graphs.
+    zero: The sum of no uploads.
+    accumulate: From a sum and an upload to a sum.
+    merge: From two sums to a sum.
+    kept: Which tensors of an upload are client-placed results, not to be
+      summed up; `None` if the result has no such part.
+  """
 
   work: bytes
   zero: bytes
   accumulate: bytes
   merge: bytes
+  kept: slice | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,8 +83,10 @@ class CompiledRound:
     state_type: The `tff.Type` of the server state.
     client_types: The `tff.Type`s of the client-placed arguments.
     result_type: The `tff.Type` of the computation's result.
-    kept: Which tensors of an upload are client-placed results, not to be
-      summed up; `None` if the result has no such part.
+    broadcast_type: The `tff.Type` of what the server sends to each client.
+    upload_type: The `tff.Type` of what each client sends back, in plain and in
+      secure sums, without what it keeps.
+    has_secure_sums: Whether there is something in the latter.
   """
 
   clients: ClientGraphs
@@ -80,7 +96,12 @@ class CompiledRound:
   state_type: tff.Type
   client_types: tuple[tff.Type, ...]
   result_type: tff.Type
-  kept: slice | None
+  broadcast_type: tff.Type
+  upload_type: tff.Type
+  has_secure_sums: bool
+
+
+_rounds: caches.ByIdentity[CompiledRound] = caches.ByIdentity(_MAX_ROUNDS)
 
 
 def compile_computation(
@@ -90,9 +111,7 @@ def compile_computation(
 
   Args:
     computation: A TensorFlow computation; or one without arguments whose result
-      is at the server; or a round, from the server's state and the clients'
-      data to the server's new state and metrics, and perhaps to client-placed
-      values between the two.
+      is at the server; or a round, see `compile_round`.
 
   Raises:
     NotCompilableError: If it is none of these, or uses secure sums.
@@ -110,10 +129,28 @@ def compile_computation(
         computation, _no_grappler()
       )
       return LocalComputation(_serialize(graph), None, signature.result)
-    return _compile_round(computation)
+    compiled = compile_round(computation)
   except (TypeError, ValueError, NotImplementedError, KeyError) as error:
     # TFF's compiler raises all of these.
     raise NotCompilableError(str(error).splitlines()[0]) from error
+  if compiled.has_secure_sums:
+    raise NotCompilableError('it uses secure sums')
+  return compiled
+
+
+def compile_round(computation: tff.Computation) -> CompiledRound:
+  """Compiles a round, once for all who ask for it.
+
+  Args:
+    computation: From the server's state and the clients' data to the server's
+      new state and metrics, and perhaps to client-placed values between the
+      two.
+
+  Raises:
+    NotCompilableError: If its arguments or results are others.
+    Exception: If TFF's compiler does, which has several kinds of errors.
+  """
+  return _rounds.get(computation, _compile_round)
 
 
 def _compile_round(computation: tff.Computation) -> CompiledRound:
@@ -124,20 +161,25 @@ def _compile_round(computation: tff.Computation) -> CompiledRound:
   if any(placement is not tff.CLIENTS for placement in placements[1:]):
     raise NotCompilableError('it has more than one argument at the server')
   state_type, *client_types = (t.member for t in signature.parameter)
-  has_kept = tff.CLIENTS in (_placements(signature.result) or [])
+  result_placements = _placements(signature.result) or []
+  has_kept = tff.CLIENTS in result_placements
+  if has_kept and result_placements != [tff.SERVER, tff.CLIENTS, tff.SERVER]:
+    raise NotCompilableError(
+      'its results are not a state, what clients keep, and metrics'
+    )
   form = tff.backends.mapreduce.get_map_reduce_form_for_computation(
-    _as_uploads(computation) if has_kept else computation,
+    kept_values.as_uploads(computation) if has_kept else computation,
     grappler_config=_no_grappler(),
   )
-  upload_type, *secure_types = form.work.type_signature.result
-  if any(values.num_tensors(secure) for secure in secure_types):
-    raise NotCompilableError('it uses secure sums')
+  upload_type = form.work.type_signature.result
+  _, *secure_types = upload_type
   return CompiledRound(
     clients=ClientGraphs(
       work=_serialize(form.work),
       zero=_serialize(form.zero),
       accumulate=_serialize(form.accumulate),
       merge=_serialize(form.merge),
+      kept=kept_values.find(upload_type) if has_kept else None,
     ),
     prepare=_serialize(form.prepare),
     report=_serialize(form.report),
@@ -145,67 +187,10 @@ def _compile_round(computation: tff.Computation) -> CompiledRound:
     state_type=state_type,
     client_types=tuple(client_types),
     result_type=signature.result,
-    kept=(_find(upload_type, signature.result[1].member) if has_kept else None),
+    broadcast_type=form.prepare.type_signature.result,
+    upload_type=kept_values.take_out(upload_type),
+    has_secure_sums=any(map(values.num_tensors, secure_types)),
   )
-
-
-def _as_uploads(next_fn: tff.Computation) -> tff.Computation:
-  """Returns a round that uploads its client-placed results.
-
-  They go into a sum that leaves them out, so that TFF's compiler makes them
-  part of the clients' work.
-  """
-  state_type, *client_types = next_fn.type_signature.parameter
-  kept_type = next_fn.type_signature.result[1].member
-
-  @tff.tensorflow.computation
-  def zero():
-    return np.int32(0)
-
-  @tff.tensorflow.computation(np.int32, kept_type)
-  def accumulate(total, kept):
-    del kept  # Taken by the runtime.
-    return tf.identity(total)
-
-  @tff.tensorflow.computation(np.int32, np.int32)
-  def merge(total, other):
-    return total + other
-
-  @tff.tensorflow.computation(np.int32)
-  def report(total):
-    return tf.identity(total)
-
-  @tff.federated_computation(
-    state_type,
-    tff.FederatedType([t.member for t in client_types], tff.CLIENTS),
-  )
-  def with_uploads(state, clients):
-    arguments = (clients[i] for i in range(len(client_types)))
-    new_state, kept, metrics = next_fn(state, *arguments)
-    uploaded = tff.federated_aggregate(kept, zero(), accumulate, merge, report)
-    return new_state, tff.federated_zip((metrics, uploaded))
-
-  return with_uploads
-
-
-def _find(type_spec: tff.Type, wanted: tff.Type) -> slice:
-  """Returns which tensors of a type are the part of the wanted type."""
-
-  def search(type_spec: tff.Type, start: int) -> slice | None:
-    if type_spec.is_equivalent_to(wanted):
-      return slice(start, start + values.num_tensors(wanted))
-    if isinstance(type_spec, tff.StructType):
-      for _, element in tff.structure.iter_elements(type_spec):
-        found = search(element, start)
-        if found is not None:
-          return found
-        start += values.num_tensors(element)
-    return None
-
-  found = search(type_spec, 0)
-  if found is None:
-    raise NotCompilableError('its client-placed results are not computed there')
-  return found
 
 
 def _placements(type_spec: tff.Type) -> list[Any] | None:

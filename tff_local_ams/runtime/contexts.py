@@ -3,45 +3,31 @@
 A context is what TFF asks to run a computation that is called from Python.
 """
 
-import abc
 import asyncio
-import collections
 import functools
 import sys
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
-from tensorflow_federated.python.core.impl.context_stack import (
-  runtime_error_context,
-)
 
+from tff_local_ams.runtime import caches
 from tff_local_ams.runtime import clients
 from tff_local_ams.runtime import compiler
 from tff_local_ams.runtime import graphs
 from tff_local_ams.runtime import values
 
+# A compiled computation, as a function of its argument.
+_Program: TypeAlias = Callable[[Any], Any]
+_RunClients: TypeAlias = Callable[
+  [clients.Tensors, Sequence[clients.Client]], clients.ClientResults
+]
+
 # How many computations to keep compiled.
 _MAX_PROGRAMS = 64
-
-
-class ClientRunner(abc.ABC):
-  """Runs the clients' part of one compiled round, somewhere."""
-
-  @abc.abstractmethod
-  def run(
-    self,
-    broadcast: list[tf.Tensor],
-    clients: Sequence[Callable[[], list[tf.Tensor]]],
-  ) -> clients.ClientResults:
-    """Returns the sum of what the clients computed, and what they keep.
-
-    Args:
-      broadcast: What the server sends to all clients, flat.
-      clients: For each client a function that returns its arguments, flat.
-    """
 
 
 class CompiledContext(tff.framework.SyncContext):
@@ -49,46 +35,40 @@ class CompiledContext(tff.framework.SyncContext):
 
   def __init__(
     self,
-    make_runner: Callable[[compiler.CompiledRound], Any],
+    load_clients: Callable[[compiler.CompiledRound], _RunClients],
     stop: Callable[[], None],
   ):
     """Makes the context.
 
     Args:
-      make_runner: Returns the `ClientRunner` of a compiled round.
-      stop: Lets the runners that are at work, in other threads, end soon, with
-        an error.
+      load_clients: From a compiled round to what runs its clients: a function
+        of what the server sends them and of the clients.
+      stop: Lets what is being run, in other threads, end soon, with an error.
     """
-    self._make_runner = make_runner
+    self._load_clients = load_clients
     self.stop = stop
-    # By identity: hashing a computation would serialize it at every call. The
-    # computation is kept with its program, so that no other gets its id.
-    self._programs: collections.OrderedDict = collections.OrderedDict()
+    self._programs: caches.ByIdentity[_Program] = caches.ByIdentity(
+      _MAX_PROGRAMS
+    )
     self._native: Any = None
 
   def invoke(self, comp: Any, arg: Any) -> Any:
     """Runs a computation, see `tff.framework.SyncContext`."""
-    _, program = self._programs.get(id(comp), (None, None))
-    if program is None:
-      program = self._make_program(comp)
-      self._programs[id(comp)] = (comp, program)
-      if len(self._programs) > _MAX_PROGRAMS:
-        self._programs.popitem(last=False)
-    return program(arg)
+    return self._programs.get(comp, self._make_program)(arg)
 
   def close(self) -> None:
     """Lets go of what the context holds besides memory."""
 
-  def _make_program(self, comp: Any) -> Callable[[Any], Any]:
+  def _make_program(self, comp: Any) -> _Program:
     try:
       compiled = compiler.compile_computation(comp)
     except compiler.NotCompilableError as reason:
       return self._hand_to_native(comp, str(reason))
     if isinstance(compiled, compiler.LocalComputation):
       return _local_program(compiled)
-    return _round_program(compiled, self._make_runner(compiled))
+    return _round_program(compiled, self._load_clients(compiled))
 
-  def _hand_to_native(self, comp: Any, reason: str) -> Callable[[Any], Any]:
+  def _hand_to_native(self, comp: Any, reason: str) -> _Program:
     if self._native is None:
       self._native = (
         tff.backends.native.create_sync_local_cpp_execution_context()
@@ -121,7 +101,7 @@ class AsyncCompiledContext(tff.framework.AsyncContext):
 
 def _local_program(
   compiled: compiler.LocalComputation,
-) -> Callable[[Any], Any]:
+) -> _Program:
   function = graphs.GraphFunction(compiled.graph)
   result_type = compiled.result_type
   if isinstance(result_type, tff.FederatedType):
@@ -137,12 +117,12 @@ def _local_program(
 
 
 def _round_program(
-  compiled: compiler.CompiledRound, runner: ClientRunner
-) -> Callable[[Any], Any]:
+  compiled: compiler.CompiledRound, run_clients: _RunClients
+) -> _Program:
   prepare = graphs.GraphFunction(compiled.prepare)
   report = graphs.GraphFunction(compiled.report)
   update = graphs.GraphFunction(compiled.update)
-  has_kept = compiled.kept is not None
+  has_kept = compiled.clients.kept is not None
   new_state_type, *_, metrics_type = compiled.result_type
   num_state_tensors = values.num_tensors(new_state_type.member)
   num_metrics = values.num_tensors(metrics_type.member)
@@ -150,8 +130,9 @@ def _round_program(
   def program(arg: Any) -> Any:
     state, *client_args = _unpack(arg, 1 + len(compiled.client_types))
     state = values.flatten(state, compiled.state_type, 'the state')
-    clients = _clients(client_args, compiled.client_types)
-    results = runner.run(prepare(state), clients)
+    results = run_clients(
+      prepare(state), _clients(client_args, compiled.client_types)
+    )
     updated = update([*state, *report(results.total)])
     new_state = values.unflatten(
       updated[:num_state_tensors], new_state_type.member
@@ -193,8 +174,8 @@ def _unpack(arg: Any, num_elements: int) -> list[Any]:
 
 def _clients(
   client_args: list[Any], client_types: tuple[tff.Type, ...]
-) -> list[Callable[[], list[tf.Tensor]]]:
-  """Returns for each client a function that returns its arguments, flat."""
+) -> list[clients.Client]:
+  """Returns the clients, given what a round was called with."""
   for arg in client_args:
     if not isinstance(arg, list | tuple):
       raise TypeError(
@@ -219,19 +200,6 @@ def _clients(
     functools.partial(flatten, client_values)
     for client_values in zip(*client_args, strict=True)
   ]
-
-
-class _DeviceRunner(ClientRunner):
-  """Runs clients on the devices of this process."""
-
-  def __init__(
-    self, compiled: compiler.CompiledRound, workers: clients.DeviceWorkers
-  ):
-    self._work = workers.load(compiled.clients)
-    self._kept = compiled.kept
-
-  def run(self, broadcast, clients):
-    return self._work.run(broadcast, clients, self._kept)
 
 
 def create_device_context(
@@ -266,30 +234,5 @@ def create_device_context(
   """
   workers = clients.DeviceWorkers(devices, clients_in_parallel)
   return CompiledContext(
-    lambda compiled: _DeviceRunner(compiled, workers), workers.stop
+    lambda compiled: workers.load(compiled.clients).run, workers.stop
   )
-
-
-def set_default(context: CompiledContext) -> None:
-  """Makes a context the default of this process, in all of its threads."""
-  previous = _for_new_threads.get('context')
-  tff.framework.set_default_context(context)
-  _for_new_threads['context'] = context
-  if previous is not None:
-    previous.close()
-
-
-_for_new_threads: dict[str, CompiledContext] = {}
-
-
-def _invoke_in_new_thread(self: Any, comp: Any, arg: Any) -> Any:
-  context = _for_new_threads.get('context')
-  if context is None:
-    return _no_context(self, comp, arg)
-  return context.invoke(comp, arg)
-
-
-# TFF keeps its contexts by thread. One in which none was set has this context,
-# which only raises an error.
-_no_context = runtime_error_context.RuntimeErrorContext.invoke
-runtime_error_context.RuntimeErrorContext.invoke = _invoke_in_new_thread

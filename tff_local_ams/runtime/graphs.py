@@ -5,9 +5,10 @@ and fetched, and the name of an operation that initialises the graph's
 variables. `GraphFunction` imports it into this process, on a device.
 """
 
+import concurrent.futures
+import contextlib
 import itertools
 import threading
-from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
@@ -18,9 +19,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.eager import execute
 from tensorflow_federated.proto.v0 import computation_pb2
 
-from tff_local_ams import kernels
-
-_CALLS = frozenset({'PartitionedCall', 'StatefulPartitionedCall'})
+from tff_local_ams.runtime import graph_defs
 
 # Each import has names of its own in this process, for functions and variables.
 _import_numbers = itertools.count()
@@ -53,9 +52,9 @@ class GraphFunction:
     number = next(_import_numbers)
     graph_def = tf.compat.v1.GraphDef()
     proto.graph_def.Unpack(graph_def)
-    _rename(graph_def, f'_imported_{number}')
+    graph_defs.rename(graph_def, f'_imported_{number}')
     if compile_kernels:
-      _compile_kernels(graph_def, device)
+      graph_defs.compile_kernels(graph_def, device)
 
     imported = tf.compat.v1.wrap_function(
       lambda: tf.graph_util.import_graph_def(graph_def, name=''), []
@@ -83,23 +82,57 @@ class GraphFunction:
   def __call__(
     self,
     args: Sequence[tf.Tensor] = (),
-    cancellation_manager: cancellation.CancellationManager | None = None,
+    calls: 'Calls | None' = None,
   ) -> list[tf.Tensor]:
     """Returns the results of the computation, flat.
 
     Args:
       args: The tensors that are fed, flat.
-      cancellation_manager: With which another thread may stop the call. A call
-        that fails cancels its manager, so each needs its own.
+      calls: Those that another thread may stop together with this one.
     """
-    manager = cancellation_manager or cancellation.CancellationManager()
     # What has no device of its own in the graph goes to that of the call.
-    with tf.device(self._device):
+    with (calls or Calls()).one_more() as manager, tf.device(self._device):
       if self._initialize is None:
         return _execute(self._function, args, manager)
       with self._lock:
         _execute(self._initialize, (), manager)
         return _execute(self._function, args, manager)
+
+
+class Calls:
+  """Calls of graph functions that another thread can put an end to."""
+
+  def __init__(self):
+    self._lock = threading.Lock()
+    self._are_stopped = False
+    self._managers: set[cancellation.CancellationManager] = set()
+
+  @contextlib.contextmanager
+  def one_more(self) -> Iterator[cancellation.CancellationManager]:
+    """Yields what cancels a call.
+
+    One that fails cancels its manager, so each has its own.
+
+    Raises:
+      concurrent.futures.CancelledError: If the calls have been stopped.
+    """
+    manager = cancellation.CancellationManager()
+    with self._lock:
+      if self._are_stopped:
+        raise concurrent.futures.CancelledError
+      self._managers.add(manager)
+    try:
+      yield manager
+    finally:
+      with self._lock:
+        self._managers.remove(manager)
+
+  def stop(self) -> None:
+    """Lets the calls end with an error, those that are to come as well."""
+    with self._lock:
+      self._are_stopped = True
+      for manager in self._managers:
+        manager.start_cancel()
 
 
 def _execute(
@@ -139,90 +172,3 @@ def _tensor_names(binding: Any) -> list[str]:
   if kind == 'tensor':
     return [binding.tensor.tensor_name]
   return [binding.sequence.variant_tensor_name]
-
-
-def _all_nodes(graph_def: Any) -> Iterator[Any]:
-  bodies = (function.node_def for function in graph_def.library.function)
-  return itertools.chain(graph_def.node, *bodies)
-
-
-def _rename(graph_def: Any, suffix: str) -> None:
-  """Gives all functions and variables of a graph names of its own.
-
-  This process may know functions by the same names (from tracing, or from
-  another copy), and variables of the same name would be the same variable.
-  """
-  functions = {f.signature.name for f in graph_def.library.function}
-
-  def rename_references(attributes: Iterable[Any]) -> None:
-    for attribute in attributes:
-      kind = attribute.WhichOneof('value')
-      references = {
-        'func': [attribute.func],
-        'list': attribute.list.func,
-      }.get(kind, [])
-      for reference in references:
-        if reference.name in functions:
-          reference.name += suffix
-        rename_references(reference.attr.values())
-
-  for node in _all_nodes(graph_def):
-    rename_references(node.attr.values())
-    if node.op in functions:
-      node.op += suffix
-    if 'shared_name' in node.attr:
-      name = node.attr['shared_name'].s.decode() or node.name
-      node.attr['shared_name'].s = (name + suffix).encode()
-  for function in graph_def.library.function:
-    rename_references(function.attr.values())
-    function.signature.name += suffix
-  for gradient in graph_def.library.gradient:
-    gradient.function_name += suffix
-    gradient.gradient_func += suffix
-
-
-def _compile_kernels(graph_def: Any, device: str | None) -> None:
-  """Asks for XLA where it is a gain.
-
-  That is for all `kernels` on a GPU, and on a CPU for those without
-  convolutions: XLA's are some 15 times slower there than TensorFlow's.
-  """
-  on_cpu = device is None or 'CPU' in device.upper()
-  functions = {f.signature.name: f for f in graph_def.library.function}
-  slow = _functions_with_convolutions(functions) if on_cpu else frozenset()
-  compiled = {
-    name
-    for name in functions
-    if kernels.NAME_PREFIX in name and name not in slow
-  }
-  for name in compiled:
-    functions[name].attr['_XlaMustCompile'].b = True
-  for node in _all_nodes(graph_def):
-    if node.op in _CALLS and node.attr['f'].func.name in compiled:
-      node.attr['_XlaMustCompile'].b = True
-
-
-def _functions_with_convolutions(functions: dict[str, Any]) -> frozenset[str]:
-  """Returns the functions with convolutions in them or in what they call."""
-  calls = {
-    name: set(_called(function)) & set(functions)
-    for name, function in functions.items()
-  }
-  found = {
-    name
-    for name, function in functions.items()
-    if any('Conv' in node.op for node in function.node_def)
-  }
-  while True:
-    more = {name for name, called in calls.items() if called & found} - found
-    if not more:
-      return frozenset(found)
-    found |= more
-
-
-def _called(function: Any) -> Iterator[str]:
-  for node in function.node_def:
-    yield node.op
-    for attribute in node.attr.values():
-      yield attribute.func.name
-      yield from (reference.name for reference in attribute.list.func)

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
-from tensorflow_federated.proto.v0 import computation_pb2
 
 import tff_local_ams
 from tests import problems
+from tests.tff_local_ams.runtime import graph_protos
 from tests.tff_local_ams.runtime import processes
+from tff_local_ams import kernels
 from tff_local_ams import runtime
 from tff_local_ams.runtime import compiler
 
@@ -62,11 +63,11 @@ def test_forward_pass_of_keras_is_part_of_the_kernel():
   # every client anew.
   process = processes.LEARNING['local_amsgrad'](processes.MODELS['keras']())
   work = compiler.compile_computation(process.next).clients.work
-  graph_def = tf.compat.v1.GraphDef()
-  proto = computation_pb2.Computation.FromString(work).tensorflow
-  proto.graph_def.Unpack(graph_def)
-  names = [function.signature.name for function in graph_def.library.function]
-  assert any('tff_local_ams_kernel_local_steps' in name for name in names)
+  functions = graph_protos.graph_def(work).library.function
+  names = [function.signature.name for function in functions]
+  assert any(
+    kernels.is_kernel(name) and 'local_steps' in name for name in names
+  )
   assert not [name for name in names if 'forward_pass' in name]
 
 
@@ -92,8 +93,11 @@ def test_evaluation_as_on_native(model):
 
 
 @pytest.mark.parametrize('loop', tff_local_ams.BatchLoop)
-def test_every_loop(loop):
-  process = tff_local_ams.build_local_amsgrad(
+@pytest.mark.parametrize(
+  'build', [tff_local_ams.build_local_amsgrad, tff_local_ams.build_local_sgd]
+)
+def test_every_loop(build, loop):
+  process = build(
     problems.functional_model(problems.LOGISTIC), 0.01, batch_loop=loop
   )
   expected = processes.run_learning(process)
@@ -145,16 +149,6 @@ def test_what_cannot_be_compiled_goes_to_native_with_a_message(capfd):
     assert total([1, 2]) == 3
   message = capfd.readouterr().err
   assert message.count("goes to TFF's own runtime") == 1
-
-
-def test_secure_sums_are_not_compiled():
-  process = tff_local_ams.build_local_sgd(
-    processes.MODELS['functional'](),
-    0.01,
-    model_aggregator=tff.learning.secure_aggregator(),
-  )
-  with pytest.raises(compiler.NotCompilableError, match='secure sums'):
-    compiler.compile_computation(process.next)
 
 
 def test_xla_is_left_where_it_does_not_know_an_operation():

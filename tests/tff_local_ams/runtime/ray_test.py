@@ -21,7 +21,6 @@ import tff_local_ams
 from tests import problems
 from tests.tff_local_ams.runtime import processes
 from tff_local_ams import runtime
-from tff_local_ams.runtime import clients
 from tff_local_ams.runtime import contexts
 
 pytest.importorskip('ray')
@@ -176,14 +175,14 @@ def test_bad_client_is_named_and_the_context_stays_usable(two_workers, process):
     lambda x, y: (tf.debugging.check_numerics(x / 0.0, 'no such image'), y)
   )
   expected = _run(two_workers, process, good)
-  with pytest.raises(clients.ClientError, match=r'client 3.*no such image'):
+  with pytest.raises(runtime.ClientError, match=r'client 3.*no such image'):
     _run(two_workers, process, [*good[:3], bad, *good[3:]])
   processes.assert_equal(_run(two_workers, process, good), expected)
 
 
 def test_wrong_data_is_named(two_workers, process):
   wrong = tf.data.Dataset.from_tensors((tf.ones([1, 3]), tf.ones([1, 1])))
-  with pytest.raises(clients.ClientError, match=r'client 4.*elements like'):
+  with pytest.raises(runtime.ClientError, match=r'client 4.*elements like'):
     _run(two_workers, process, [*_data(4), wrong])
 
 

@@ -200,7 +200,7 @@ def _mortal() -> contextlib.AbstractContextManager[None]:
 @contextlib.contextmanager
 def _importable_here() -> Iterator[None]:
   """Lets Ray's workers find this package in a source checkout."""
-  root = str(pathlib.Path(__file__).parents[2])
+  root = str(pathlib.Path(__file__).parents[3])
   if pathlib.Path(root).name.endswith('-packages'):
     yield
     return

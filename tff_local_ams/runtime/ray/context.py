@@ -18,6 +18,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from tff_local_ams import _checks
@@ -47,8 +48,10 @@ class RayContext(contexts.CompiledContext):
   ):
     numbers = itertools.count()
     super().__init__(
-      lambda compiled: _RayRunner(
-        compiled, next(numbers), actors, clients_per_shard, round_deadline
+      lambda compiled: (
+        _RoundOnRay(
+          compiled, next(numbers), actors, clients_per_shard, round_deadline
+        ).run
       ),
       actors.stop,
     )
@@ -66,8 +69,8 @@ class RayContext(contexts.CompiledContext):
     self._connection.close()
 
 
-class _RayRunner(contexts.ClientRunner):
-  """Runs the clients of one compiled round on Ray."""
+class _RoundOnRay:
+  """The clients' part of one compiled round, on Ray."""
 
   def __init__(
     self,
@@ -77,44 +80,33 @@ class _RayRunner(contexts.ClientRunner):
     clients_per_shard: int | None,
     round_deadline: float | None,
   ):
-    self._ray = cluster.import_ray()
-    self._number = number
-    self._kept = compiled.kept
-    self._graphs = self._ray.put(compiled.clients)
-    self._zero = graphs.GraphFunction(compiled.clients.zero)
-    self._merge = graphs.GraphFunction(compiled.clients.merge)
-    self._types = [
+    client_types = [
       leaf
       for type_spec in compiled.client_types
       for leaf in messages.leaf_types(type_spec)
     ]
+    self._graphs = shards.StoredGraphs(
+      number, cluster.import_ray().put(compiled.clients), client_types
+    )
+    self._zero = graphs.GraphFunction(compiled.clients.zero)
+    self._merge = graphs.GraphFunction(compiled.clients.merge)
     self._pool = actors
     self._clients_per_shard = clients_per_shard
     self._round_deadline = round_deadline
 
-  def run(self, broadcast, clients):
-    sharded = shards.Shards(clients, self._clients_per_shard, self._types)
-    sent = self._ray.put(messages.pack_arrays(broadcast))
-    job = pool.Job(
-      num_tasks=len(sharded.starts),
-      load=lambda actor: actor.load.remote(self._number, self._graphs),
-      start=lambda actor, i: actor.run.remote(
-        self._number, self._kept, sent, sharded.reference(i)
-      ),
-      prepare=sharded.reference,
-      finish=sharded.finish,
+  def run(
+    self, broadcast: clients.Tensors, round_clients: Sequence[clients.Client]
+  ) -> clients.ClientResults:
+    """Does the work of the clients and sums it up, as `RoundClients.run`."""
+    round_shards = shards.Shards(
+      self._graphs, broadcast, round_clients, self._clients_per_shard
     )
-    try:
-      self._pool.run(job, self._round_deadline)
-    except pool.TaskDiedError as error:
-      raise RuntimeError(
-        f'The workers of {sharded.describe(error.number)} died: {error.reason}'
-      ) from error
-    self._report_lost(sharded, len(clients))
-    return self._merged(sharded)
+    self._pool.run(round_shards, self._round_deadline)
+    self._report_lost(round_shards, len(round_clients))
+    return self._merged(round_shards)
 
-  def _report_lost(self, sharded: shards.Shards, num_clients: int) -> None:
-    num_lost = num_clients - sharded.num_done
+  def _report_lost(self, round_shards: shards.Shards, num_clients: int) -> None:
+    num_lost = num_clients - round_shards.num_done
     if not num_lost:
       return
     if num_lost == num_clients:
@@ -128,8 +120,8 @@ class _RayRunner(contexts.ClientRunner):
       file=sys.stderr,
     )
 
-  def _merged(self, sharded: shards.Shards) -> clients.ClientResults:
-    results = [sharded.results[i] for i in sorted(sharded.results)]
+  def _merged(self, round_shards: shards.Shards) -> clients.ClientResults:
+    results = [round_shards.results[i] for i in sorted(round_shards.results)]
     if not results:
       return clients.ClientResults(self._zero(), [])
     total = messages.unpack(results[0].total)

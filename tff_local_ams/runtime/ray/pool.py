@@ -1,7 +1,7 @@
-"""Ray actors that take tasks, and are replaced when they die.
+"""Ray actors that take shards of clients, and are replaced when they die.
 
-Which actor does a task, and how often, is left to chance; the results come back
-under the tasks' numbers.
+Which actor does a shard, and how often, is left to chance; the results come
+back under the shards' numbers.
 """
 
 import concurrent.futures
@@ -10,54 +10,19 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any
-from typing import NamedTuple
 
 from tff_local_ams.runtime.ray import cluster
+from tff_local_ams.runtime.ray import shards
 
-# How often a task is tried that ends its actors.
+# How often a shard is tried that ends its actors.
 _MAX_DEATHS = 4
 # How many actors in a row may fail to start.
 _MAX_FAILED_STARTS = 4
 _SECONDS_TO_MESSAGE = 60
 
 
-class TaskDiedError(RuntimeError):
-  """The actors that were given a task have all died.
-
-  Attributes:
-    number: The number of the task.
-    reason: What Ray says of the last.
-  """
-
-  def __init__(self, number: int, reason: str):
-    super().__init__(f'Task {number} ended {_MAX_DEATHS} workers: {reason}')
-    self.number = number
-    self.reason = reason
-
-
-class Job(NamedTuple):
-  """Tasks for the actors of a pool.
-
-  Attributes:
-    num_tasks: Tasks have the numbers 0 to `num_tasks - 1`.
-    load: From an actor to the reference of a call that makes it ready.
-    start: From an actor and the number of a task to the reference of its
-      result.
-    prepare: Is called with the number of a task, if there is time, before
-      `start` is.
-    finish: Is called with the number of a task and its result. Returns whether
-      the task is done; if not, it is tried once more.
-  """
-
-  num_tasks: int
-  load: Callable[[Any], Any]
-  start: Callable[[Any, int], Any]
-  prepare: Callable[[int], None]
-  finish: Callable[[int, Any], bool]
-
-
 class ActorPool:
-  """Actors, one job at a time."""
+  """Actors, for one round at a time."""
 
   def __init__(self, make_actor: Callable[[], Any], num_actors: int):
     """Starts the actors, without waiting for them.
@@ -73,22 +38,22 @@ class ActorPool:
     self._lock = threading.Lock()
     self._run: _Run | None = None
 
-  def run(self, job: Job, deadline: float | None = None) -> None:
-    """Does the tasks of a job.
+  def run(self, round_shards: shards.Shards, deadline: float | None) -> None:
+    """Does the shards of a round.
 
     Args:
-      job: The tasks.
-      deadline: After how many seconds, from when the first task is given to an
-        actor, to give up those that are not done.
+      round_shards: The shards, which take their results.
+      deadline: After how many seconds, from when the first shard is given to an
+        actor, to give up those that are not done. If `None`, never.
 
     Raises:
-      TaskDiedError: If a task ends all actors that try it.
-      RuntimeError: If no actor starts.
+      ClientError: If the work of a client fails.
+      RuntimeError: If a shard ends all actors that try it, or no actor starts.
     """
     with self._lock:
       if not self._actors:
         raise RuntimeError('This Ray context is closed.')
-      self._run = run = _Run(self, job, deadline)
+      self._run = run = _Run(self, round_shards, deadline)
       try:
         run.until_done()
       except BaseException:
@@ -99,7 +64,7 @@ class ActorPool:
         self._run = None
 
   def stop(self) -> None:
-    """Lets the job that is being done in another thread end with an error."""
+    """Lets the round that is run in another thread end with an error."""
     run = self._run
     if run is not None:
       run.stop()
@@ -143,29 +108,34 @@ class ActorPool:
 
 
 class _Run:
-  """A job on its way."""
+  """A round on its way."""
 
-  def __init__(self, pool: ActorPool, job: Job, deadline: float | None):
+  def __init__(
+    self,
+    pool: ActorPool,
+    round_shards: shards.Shards,
+    deadline: float | None,
+  ):
     self._ray = cluster.import_ray()
     self._pool = pool
-    self._job = job
+    self._shards = round_shards
     self._deadline = deadline
     self._end: float | None = None
-    self._waiting = list(reversed(range(job.num_tasks)))
+    self._waiting = list(reversed(range(len(round_shards))))
     self._num_done = 0
-    self._deaths = [0] * job.num_tasks
+    self._deaths = [0] * len(round_shards)
     self._idle: list[int] = []
     # What each reference waited for is of: an actor's index, and the number of
-    # the task, or `None` if the actor loads.
+    # the shard, or `None` if the actor loads.
     self._calls: dict[Any, tuple[int, int | None]] = {}
     self._is_stopped = False
 
   def until_done(self) -> None:
-    """Does the tasks, or as many as the deadline allows."""
+    """Does the shards, or as many as the deadline allows."""
     for index, actor in enumerate(self._pool.actors):
-      self._calls[self._job.load(actor)] = (index, None)
-    while self._num_done < self._job.num_tasks:
-      self._give_tasks()
+      self._calls[self._shards.load(actor)] = (index, None)
+    while self._num_done < len(self._shards):
+      self._give_shards()
       ready = self._wait()
       if not ready:
         self.abandon()
@@ -187,10 +157,10 @@ class _Run:
     for actor in self._pool.actors:
       self._ray.kill(actor)  # Calls of it are ready then.
 
-  def _give_tasks(self) -> None:
+  def _give_shards(self) -> None:
     while self._idle and self._waiting and not self._is_late():
       index, number = self._idle.pop(), self._waiting.pop()
-      reference = self._job.start(self._pool.actors[index], number)
+      reference = self._shards.start(self._pool.actors[index], number)
       self._calls[reference] = (index, number)
       if self._end is None and self._deadline is not None:
         self._end = time.monotonic() + self._deadline
@@ -205,7 +175,7 @@ class _Run:
     for number in reversed(self._waiting[-len(references) :]):
       if self._is_late():
         break
-      self._job.prepare(number)
+      self._shards.prepare(number)
       ready, _ = self._ray.wait(references, timeout=0)
       if ready:
         return ready
@@ -236,7 +206,7 @@ class _Run:
     self._idle.append(index)
     self._pool.has_loaded(index)
     if number is not None:
-      if self._job.finish(number, result):
+      if self._shards.finish(number, result):
         self._num_done += 1
       else:
         self._waiting.append(number)
@@ -247,10 +217,11 @@ class _Run:
     else:
       self._deaths[number] += 1
       if self._deaths[number] == _MAX_DEATHS:
-        raise TaskDiedError(number, reason)
+        described = self._shards.describe(number)
+        raise RuntimeError(f'The workers of {described} died: {reason}')
       self._waiting.append(number)
     actor = self._pool.replace(index)
-    self._calls[self._job.load(actor)] = (index, None)
+    self._calls[self._shards.load(actor)] = (index, None)
 
 
 def _reason(error: Exception) -> str:

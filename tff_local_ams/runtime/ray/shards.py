@@ -1,13 +1,13 @@
 """The clients of a round in shards, on their way to Ray's workers and back."""
 
 import math
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
-import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_local_ams.runtime import client_errors
 from tff_local_ams.runtime import clients
 from tff_local_ams.runtime.ray import cluster
 from tff_local_ams.runtime.ray import messages
@@ -18,38 +18,77 @@ from tff_local_ams.runtime.ray import worker
 _MAX_SHARDS = 16
 
 
-class Shards:
-  """The clients of a round, in shards.
+class StoredGraphs(NamedTuple):
+  """The graphs of a round's clients in Ray's object store.
 
   Attributes:
-    starts: The index of the first client of each shard.
+    number: By which workers know them.
+    reference: Where they are.
+    client_types: The `tff.Type`s of a client's arguments, flat.
+  """
+
+  number: int
+  reference: Any
+  client_types: Sequence[tff.Type]
+
+
+class Shards:
+  """The clients of a round, in shards: tasks for the actors of a pool.
+
+  Shards have the numbers from 0 to `len(shards) - 1`.
+
+  Attributes:
     results: The results so far, by the number of the shard.
     num_done: The number of clients in these.
   """
 
   def __init__(
     self,
-    clients: Sequence[Callable[[], list[tf.Tensor]]],
+    graphs: StoredGraphs,
+    broadcast: clients.Tensors,
+    clients: Sequence[clients.Client],
     clients_per_shard: int | None,
-    types: Sequence[tff.Type],
   ):
+    """Puts what the server sends to all clients into Ray's object store.
+
+    Args:
+      graphs: The graphs.
+      broadcast: What the server sends, flat.
+      clients: The clients.
+      clients_per_shard: How many to have in each shard. If `None`, so many that
+        there are at most 16 shards.
+    """
     size = clients_per_shard or max(1, math.ceil(len(clients) / _MAX_SHARDS))
     self._ray = cluster.import_ray()
+    self._graphs = graphs
+    self._broadcast = self._ray.put(messages.pack_arrays(broadcast))
     self._clients = clients
     self._size = size
-    self._types = types
-    self.starts = range(0, len(clients), size)
+    self._starts = range(0, len(clients), size)
     self.results: dict[int, worker.ShardResult] = {}
     self.num_done = 0
     self._references: dict[int, Any] = {}
     self._failures: set[int] = set()
 
-  def reference(self, number: int) -> Any:
-    """Returns the reference of a shard's data in Ray's object store."""
+  def __len__(self) -> int:
+    return len(self._starts)
+
+  def load(self, actor: Any) -> Any:
+    """Makes an actor ready; returns the reference of the call."""
+    return actor.load.remote(self._graphs.number, self._graphs.reference)
+
+  def prepare(self, number: int) -> None:
+    """Puts the data of a shard into Ray's object store, before it is needed."""
     if number not in self._references:
       packed = [self._pack(i) for i in self._indices(number)]
       self._references[number] = self._ray.put(packed)
-    return self._references[number]
+
+  def start(self, actor: Any, number: int) -> Any:
+    """Gives a shard to an actor; returns the reference of its result."""
+    self.prepare(number)
+    return actor.run.remote(
+      self._graphs.number, self._broadcast, self._references[number]
+    )
 
   def finish(
     self, number: int, result: worker.ShardResult | worker.ClientFailure
@@ -57,8 +96,8 @@ class Shards:
     """Takes a shard's result; returns whether it is one, or to be redone."""
     if isinstance(result, worker.ClientFailure):
       if number in self._failures:
-        index = self.starts[number] + result.client_index
-        raise clients.ClientError(index, result.reason)
+        index = self._starts[number] + result.client_index
+        raise client_errors.ClientError(index, result.reason)
       self._failures.add(number)
       return False
     self.results[number] = result
@@ -74,14 +113,11 @@ class Shards:
     return f'clients {indices[0]} to {indices[-1]}'
 
   def _indices(self, number: int) -> range:
-    start = self.starts[number]
+    start = self._starts[number]
     return range(start, min(start + self._size, len(self._clients)))
 
   def _pack(self, index: int) -> list[messages.Message]:
     try:
-      return messages.pack(self._clients[index](), self._types)
-    except tf.errors.OpError as error:
-      reason = clients.graph_error_reason(error)
-      raise clients.ClientError(index, reason) from error
-    except (TypeError, ValueError) as error:
-      raise clients.ClientError(index, str(error)) from error
+      return messages.pack(self._clients[index](), self._graphs.client_types)
+    except client_errors.CAUSES as error:
+      raise client_errors.name_client(index, error) from error

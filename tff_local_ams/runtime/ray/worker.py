@@ -2,12 +2,12 @@
 
 import collections
 import os
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 
+from tff_local_ams.runtime import client_errors
 from tff_local_ams.runtime import clients
 from tff_local_ams.runtime import compiler
 from tff_local_ams.runtime.ray import messages
@@ -85,7 +85,6 @@ class ClientWorker:
   def run(
     self,
     number: int,
-    kept: slice | None,
     broadcast: Sequence[messages.Message],
     shard: Sequence[Sequence[messages.Message]],
   ) -> ShardResult | ClientFailure:
@@ -93,15 +92,14 @@ class ClientWorker:
 
     Args:
       number: That of the graphs, as in `load`.
-      kept: Which tensors of an upload are the client's to keep.
       broadcast: What the server sends to all clients, flat.
       shard: The arguments of each client, flat.
     """
     try:
       results = self._loaded[number].run(
-        messages.unpack(broadcast), map(_unpacker, shard), kept
+        messages.unpack(broadcast), map(_unpacker, shard)
       )
-    except clients.ClientError as error:
+    except client_errors.ClientError as error:
       return ClientFailure(error.client_index, error.reason)
     return ShardResult(
       messages.pack_arrays(results.total),
@@ -109,7 +107,5 @@ class ClientWorker:
     )
 
 
-def _unpacker(
-  arguments: Sequence[messages.Message],
-) -> Callable[[], list[tf.Tensor]]:
+def _unpacker(arguments: Sequence[messages.Message]) -> clients.Client:
   return lambda: messages.unpack(arguments)

@@ -1,0 +1,42 @@
+"""Errors in the work of a client: which client, and why."""
+
+import tensorflow as tf
+
+# What wrong data raise, before the client's work or in it.
+CAUSES = (tf.errors.OpError, TypeError, ValueError)
+
+
+class ClientError(RuntimeError):
+  """A client's work has failed; usually because of its data.
+
+  Attributes:
+    client_index: The position of the client among those of the round.
+    reason: Why it failed.
+  """
+
+  def __init__(self, client_index: int, reason: str):
+    super().__init__(f'The work of client {client_index} failed: {reason}')
+    self.client_index = client_index
+    self.reason = reason
+
+
+def name_client(client_index: int, error: Exception) -> ClientError:
+  """Returns an error that names the client, instead of one of `CAUSES`."""
+  if isinstance(error, tf.errors.OpError):
+    return ClientError(client_index, _reason(error))
+  return ClientError(client_index, str(error))
+
+
+def _reason(error: tf.errors.OpError) -> str:
+  """Returns what a TensorFlow error says, without where in the graph."""
+  lines = [line.strip() for line in error.message.splitlines()]
+  # "Graph execution error:", "Detected at node ..." and traces come first.
+  telling = [
+    line
+    for line in lines
+    if line
+    and not line.startswith(
+      ('Graph execution error', 'Detected at', '<stack', '[[', 'File "', '(')
+    )
+  ]
+  return telling[0] if telling else type(error).__name__
