@@ -124,6 +124,10 @@ class _ServerAndSilos(NamedTuple):
   silos: Any
 
 
+# Checkpoints hold the names of classes, and earlier ones this.
+_ServerAndSilos.__name__ = '_SiloState'
+
+
 class _SiloTrainer(Trainer):
   """For a `SiloProcess`: every client has a state, kept here."""
 
