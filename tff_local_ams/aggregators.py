@@ -33,11 +33,13 @@ class Upload(NamedTuple):
     delta: Initial minus final trainable weights. For an algorithm with moments,
       final means before the synchronising step, which the server takes.
     first_moment: The client's m; `()` for an algorithm without, as the others.
-    second_moment: The client's v.
+    second_moment: The client's v; or, with `counts`, what it would be had it
+      started at zero, to which the server adds the rest.
     max_second_moment: The client's own v-hat, for
       `tff_local_ams.Denominator.MEAN_OF_MAXIMA`.
-    counts: What follows from the client's number of steps, for an algorithm
-      that needs it: scalars, whose means the server takes.
+    counts: What follows from the client's number of steps k, for an algorithm
+      that needs it: scalars, whose means the server takes. Here, beta_2 to the
+      power of k.
   """
 
   delta: Any
@@ -63,7 +65,8 @@ class MomentsState(NamedTuple):
   """The state of `build_moments_aggregator`.
 
   Attributes:
-    first_moment: The mean of the clients' m at the last synchronisation.
+    first_moment: The mean of the clients' m at the last synchronisation; `()`
+      where they keep it to themselves.
     second_moment: The mean of the clients' v at the last synchronisation.
     max_second_moment: v-hat, the denominator that all clients share.
     means: The states of the inner aggregators, by what they aggregate.
@@ -85,6 +88,8 @@ def build_moments_aggregator(
   denominator: variants.Denominator = variants.Denominator.MAX_OF_MEANS,
   model_aggregator: AggregationFactory | None = None,
   moments_aggregator: AggregationFactory | None = None,
+  second_moments_from_zero: bool = False,
+  clients_take_last_step: bool = False,
 ) -> tff.templates.AggregationProcess:
   """Builds the aggregator of Local AMSGrad.
 
@@ -107,6 +112,12 @@ def build_moments_aggregator(
       an aggregator of its own: what is clipped or noised together distorts the
       second moment. An unweighted one counts clients that do not take part as
       having sent the moments they were given. If `None`, the weighted mean.
+    second_moments_from_zero: Whether clients start their second moments at zero
+      and send `counts`, so that they need not be sent the mean to start from.
+      It is linear in the squared gradients, so the result is the same.
+    clients_take_last_step: Whether the deltas have the synchronising step in
+      them, as they can if it is the delayed one. Clients send no first moments
+      then, and the state has none.
 
   Returns:
     A `tff.templates.AggregationProcess`.
@@ -146,15 +157,22 @@ def build_moments_aggregator(
       'moments_aggregator', moments_aggregator
     ),
   }
+  if clients_take_last_step:
+    del factories['first_moment']
   if denominator is variants.Denominator.MEAN_OF_MAXIMA:
     factories['max_second_moment'] = factories['second_moment']
   upload = Upload(**dict.fromkeys(factories, weights_type))
+  if second_moments_from_zero:
+    upload = upload._replace(counts=np.float64)
   means_process = upload_means.build_means(factories, upload._asdict())
 
   @tff.tensorflow.computation
   def initial_moments():
     specs = tff.types.type_to_tf_tensor_specs(weights_type)
-    return optimizers.initial_moments(specs, epsilon)
+    moments = optimizers.initial_moments(specs, epsilon)
+    return (
+      moments._replace(first_moment=()) if clients_take_last_step else moments
+    )
 
   @tff.federated_computation
   def init_fn():
@@ -177,8 +195,13 @@ def build_moments_aggregator(
     means = means_process.next(
       state.means, upload_means.by_name(upload, factories), weight
     )
+    decay = (
+      tff.federated_mean(upload.counts, weight)
+      if second_moments_from_zero
+      else tff.federated_value(np.float64(0), tff.SERVER)
+    )
     update, moments = tff.federated_map(
-      synchronisation, (state, means.result, summary)
+      synchronisation, (state, means.result, decay, summary)
     )
     new_state = _zip_state(moments, means.state)
     return upload_means.accept(
@@ -257,15 +280,22 @@ def _build_synchronisation(
 ) -> tff.Computation:
   """Returns lines 9 and 10 of Algorithm 3: the update and the new moments."""
 
-  @tff.tensorflow.computation(state_type, means_type, _SUMMARY)
-  def synchronisation(state, means, summary):
-    # Noise may push a mean of squares below zero, where it has no meaning.
-    second_moment = tf.nest.map_structure(tf.nn.relu, means['second_moment'])
+  @tff.tensorflow.computation(state_type, means_type, np.float64, _SUMMARY)
+  def synchronisation(state, means, decay, summary):
+    second_moment = tf.nest.map_structure(
+      # Noise may push a mean of squares below zero, where it has no meaning.
+      lambda v, mean: tf.cast(decay, v.dtype) * v + tf.nn.relu(mean),
+      state.second_moment,
+      means['second_moment'],
+    )
     max_second_moment = tf.nest.map_structure(
       tf.math.maximum,
       means.get('max_second_moment', second_moment),
       state.max_second_moment,
     )
+    if 'first_moment' not in means:
+      moments = optimizers.Moments((), second_moment, max_second_moment)
+      return means['delta'], moments
     moments = optimizers.Moments(
       means['first_moment'], second_moment, max_second_moment
     )

@@ -9,6 +9,7 @@ a bound. Nodes that keep their own are in `silos`.
 
 from typing import Any
 
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_local_ams import _checks
@@ -208,8 +209,20 @@ def choose_parts(
   _checks.check_instance('denominator', denominator, variants.Denominator)
   model = federated_model.adapt(model_fn)
   follows_own = denominator is variants.Denominator.MEAN_OF_MAXIMA
+  # What clients add to v does not depend on it, so they need not be sent it,
+  # unless they follow its maximum, or an aggregator wants to see all of it.
+  from_zero = not (clients_keep_moments or follows_own or moments_aggregator)
+  # The last step needs m of all clients only if it divides by the new v_hat.
+  keeps_m = (
+    clients_keep_moments
+    and not follows_own
+    and synchronising_step is variants.SynchronisingStep.DELAYED
+  )
 
   def start(state, shared, kept):
+    if from_zero:
+      v = optimizers.get_moments(state).second_moment
+      return optimizers.set_moments(state, shared._replace(second_moment=v))
     if not clients_keep_moments:
       return optimizers.set_moments(state, shared)
     v_hat = shared.max_second_moment
@@ -224,8 +237,14 @@ def choose_parts(
     if clients_keep_moments:
       return optimizers.Moments((), (), state.max_second_moment)
     return optimizers.Moments(
-      state.first_moment, state.second_moment, state.max_second_moment
+      state.first_moment,
+      () if from_zero else state.second_moment,
+      state.max_second_moment,
     )
+
+  def count(num_steps, hparams):
+    decay = hparams[optimizers.BETA_2_KEY]
+    return decay ** tf.cast(num_steps, decay.dtype) if from_zero else ()
 
   return process_parts.build_parts(
     model,
@@ -235,9 +254,14 @@ def choose_parts(
         0.0, beta_1, beta_2, epsilon, own_maximum=follows_own
       ),
       start,
-      upload=changed_moments,
+      upload=lambda state: (
+        changed_moments(state)._replace(first_moment=())
+        if keeps_m
+        else changed_moments(state)
+      ),
       keep=changed_moments if clients_keep_moments else lambda state: (),
-      server_takes_last_step=True,
+      server_takes_last_step=not keeps_m,
+      count=count,
     ),
     hyperparameters.build_hyperparameters(
       learning_rate,
@@ -252,6 +276,8 @@ def choose_parts(
       denominator=denominator,
       model_aggregator=model_aggregator,
       moments_aggregator=moments_aggregator,
+      second_moments_from_zero=from_zero,
+      clients_take_last_step=keeps_m,
     ),
     common,
     share,

@@ -23,12 +23,34 @@ def _measure(process):
 
 def test_local_amsgrad_sends_the_moments():
   measured = _measure(tff_local_ams.build_local_amsgrad(_model(), 0.1))
-  # Three hyperparameters in float64 go down. Three weights of means, three
-  # counts of clients and the two numbers of the loss come up.
-  assert measured.down == (_WEIGHTS, _WEIGHTS, _WEIGHTS, _WEIGHTS, 3 * 8)
-  assert measured.up == (_WEIGHTS, _WEIGHTS, _WEIGHTS, 0, 8 * 4)
-  assert measured.down.total == 4 * _WEIGHTS + 24
-  assert measured.up.total == 3 * _WEIGHTS + 32
+  # Three hyperparameters in float64 go down. Four weights of means, three
+  # counts of clients, the two numbers of the loss and, in float64, the decay of
+  # the second moment come up.
+  assert measured.down == (_WEIGHTS, _WEIGHTS, 0, _WEIGHTS, 3 * 8)
+  assert measured.up == (_WEIGHTS, _WEIGHTS, _WEIGHTS, 0, 9 * 4 + 8)
+  assert measured.down.total == 3 * _WEIGHTS + 24
+  assert measured.up.total == 3 * _WEIGHTS + 44
+
+
+def test_moments_aggregator_sees_the_whole_second_moment():
+  measured = _measure(
+    tff_local_ams.build_local_amsgrad(
+      _model(), 0.1, moments_aggregator=tff.aggregators.MeanFactory()
+    )
+  )
+  assert measured.down.second_moment == measured.up.second_moment == _WEIGHTS
+
+
+def test_silos_with_the_delayed_step_move_two_and_two():
+  measured = _measure(
+    tff_local_ams.build_silo_local_amsgrad(
+      _model(),
+      0.1,
+      synchronising_step=tff_local_ams.SynchronisingStep.DELAYED,
+    )
+  )
+  assert measured.down[:4] == (_WEIGHTS, 0, 0, _WEIGHTS)
+  assert measured.up[:4] == (_WEIGHTS, 0, _WEIGHTS, 0)
 
 
 def test_mean_of_maxima_sends_one_more():

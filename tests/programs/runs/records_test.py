@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from programs.cli import errors
+from programs.runs import experiments
 from programs.runs import records
+from programs.runs import simulation
 
 _CONFIG = {'schedule': {'rounds': 3}, 'rate': 0.1}
 _START = {'weights': np.zeros(3, np.float32), 'round': np.int32(0)}
@@ -148,3 +150,39 @@ def test_small_disk_is_an_error_before_training(tmp_path, monkeypatch):
   usage = usage._replace(free=64)
   with _open(tmp_path) as opened:
     opened.check_space(_START)
+
+
+def _class_names(value):
+  """Yields the names of the named tuples in a structure."""
+  if hasattr(value, '_fields'):
+    yield type(value).__name__
+  if isinstance(value, tuple | list):
+    for element in value:
+      yield from _class_names(element)
+
+
+@pytest.mark.parametrize(
+  ('algorithm', 'names'),
+  [
+    ('local_amsgrad', {'MomentsState'}),
+    ('local_amsgrad_lean', {'LeanState', 'Factors'}),
+    (
+      'silo_local_amsgrad',
+      {'_SiloState', 'SiloState', 'Moments', 'MomentsState'},
+    ),
+  ],
+)
+def test_names_of_classes_in_states(algorithm, names):
+  """They are part of the format: a checkpoint with other names is not read."""
+  experiment = experiments.make_experiment(
+    'gaussian_mixture', algorithm, experiments.Schedule(), {'num_clients': 2}
+  )
+  task = experiments.load_task(experiment)
+  trainer = simulation.build_trainer(
+    experiments.resolve(experiment, task), task
+  )
+  everywhere = {
+    *('LearningAlgorithmState', 'ModelWeights'),
+    *('ClientWorkState', 'HparamsState'),
+  }
+  assert set(_class_names(trainer.initialize())) == names | everywhere
