@@ -21,23 +21,21 @@ import dataclasses
 import pathlib
 import shutil
 from collections.abc import Sequence
-from typing import Any
 
-import tqdm
 from absl import flags
 
 from programs.benchmarking import children
-from programs.benchmarking import environments
 from programs.benchmarking import lineup
 from programs.benchmarking import measurements
 from programs.benchmarking import race
-from programs.benchmarking import results
+from programs.benchmarking import summary
 from programs.benchmarking import workload
 from programs.cli import config_flags
 from programs.cli import entry_point
 from programs.cli import errors
 from programs.cli import folders
 from programs.cli import help_page
+from programs.cli import progress
 
 # Whose memory must not grow with the cohort, and from which size on.
 _CHECKED_CONTENDER = 'device'
@@ -102,34 +100,6 @@ _CONTENDERS = config_flags.define_names(
 config_flags.define_config(BenchmarkConfig)
 
 
-class _Progress:
-  """A bar over all clients on a terminal, a line a round elsewhere."""
-
-  def __init__(self, clients: int):
-    self._bar = tqdm.tqdm(
-      total=clients,
-      disable=None,
-      dynamic_ncols=True,
-      bar_format='{percentage:3.0f}% |{bar}| {elapsed}<{remaining}  {desc}',
-    )
-
-  def __enter__(self) -> '_Progress':
-    return self
-
-  def __exit__(self, *arguments: Any) -> None:
-    self._bar.close()
-
-  def begin(self, words: str) -> None:
-    """Shows what comes next."""
-    self._bar.set_description_str(words)
-    if self._bar.disable:
-      print(words, flush=True)
-
-  def advance(self, clients: int) -> None:
-    """Shows that so many clients are done."""
-    self._bar.update(clients)
-
-
 def main() -> None:
   """Measures, and ends with tables and a picture."""
   config = config_flags.config_from_flags(BenchmarkConfig)
@@ -139,16 +109,17 @@ def main() -> None:
     _cohorts(), config.repetitions, config.warm_up_rounds, config.slowest
   )
   folder = folders.make_folder(config.output_dir)
-  found = results.Results(folder)
+  found = measurements.read(folder / 'benchmark.csv')
   try:
     if not config.report_only:
-      _measure(models, _contenders(names, config.peers), plan, config, found)
+      contenders = _contenders(names, config.peers)
+      _measure(models, contenders, plan, config.environments_dir, folder, found)
   except KeyboardInterrupt:
-    found.report()
+    summary.write(found, folder)
     raise KeyboardInterrupt(
       f'What was measured so far is in {folder}.'
     ) from None
-  tables = found.report()
+  tables = summary.write(found, folder)
   if not tables:
     raise errors.ProgramError(
       f'There are no measurements in {folder}: run without --report_only.'
@@ -161,21 +132,22 @@ def _measure(
   models: Sequence[str],
   contenders: Sequence[lineup.Contender],
   plan: race.Plan,
-  config: BenchmarkConfig,
-  found: results.Results,
+  environments: str,
+  folder: pathlib.Path,
+  found: measurements.Measurements,
 ) -> None:
-  pythons, missing = _install(contenders, config.environments_dir)
+  pythons, missing = _install(contenders, environments)
   present = [c for c in contenders if c.name in pythons]
-  logs = pathlib.Path(config.output_dir) / 'logs'
+  logs = folder / 'logs'
   shutil.rmtree(logs, ignore_errors=True)
   logs.mkdir()
   checks = [(c, _checked_cohorts(plan)) for c in present]
   checks = [(c, n) for c, n in checks if c.name == _CHECKED_CONTENDER and n]
   total = len(models) * len(present) * plan.num_clients
   total += sum(race.MEMORY_ROUNDS * sum(cohorts) for _, cohorts in checks)
-  with _Progress(total) as progress:
+  with progress.Bar(total, progress.WITH_DETAILS) as bar:
     for model in models:
-      contest = race.Session(model, plan, pythons, logs, found.add, progress)
+      contest = race.Race(model, plan, pythons, logs, found.add, bar)
       found.remove(model)
       try:
         finishers = contest.run(present)
@@ -188,8 +160,8 @@ def _measure(
           contest.check_memory(contender, cohorts)
       for name, reason in missing.items():
         kind = measurements.LEFT_OUT
-        found.add(measurements.Row(model, name, kind, note=reason))
-      found.report()
+        found.add(measurements.Measurement(model, name, kind, note=reason))
+      summary.write(found, folder)
 
 
 def _install(
@@ -200,10 +172,10 @@ def _install(
   missing = {}
   for contender in contenders:
     try:
-      pythons[contender.name] = environments.python(
+      pythons[contender.name] = lineup.python(
         contender, pathlib.Path(folder).expanduser()
       )
-    except environments.UnavailableError as error:
+    except lineup.UnavailableError as error:
       missing[contender.name] = str(error)
   return pythons, missing
 

@@ -18,9 +18,9 @@ to what is there.
 import dataclasses
 import itertools
 import json
-import math
 import pathlib
-from typing import Any
+import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from absl import flags
@@ -31,11 +31,14 @@ from programs.cli import errors
 from programs.cli import folders
 from programs.cli import progress
 from programs.cli import runtime_flags
+from programs.cli import tables
 from programs.runs import algorithms
 from programs.runs import experiments
 from programs.runs import figures
 from programs.runs import finished
+from programs.runs import rates
 from programs.runs import records
+from programs.runs import writing
 
 _DEFAULT = ('local_amsgrad', 'fedavg', 'fedadam', 'local_adam_reset')
 
@@ -78,7 +81,7 @@ config_flags.define_config(CompareConfig)
 runtime_flags.define()
 
 
-class Contender(NamedTuple):
+class Tuned(NamedTuple):
   """An algorithm at its best rates.
 
   Attributes:
@@ -111,33 +114,59 @@ def main() -> None:
   total = sum(map(len, grids.values())) * tuning.rounds
   if config.tuning_rounds:
     total += len(names) * schedule.rounds
-  contenders = []
-  with progress.CellProgress(total) as bar:
-
-    def run(name: str, rates: dict[str, float], run_schedule: Any) -> Any:
-      title = f'{name} {_describe(rates)}'
-      experiment = _make_experiment(name, run_schedule, rates)
-      cell_folder = folder / 'cells' / name / _folder_name(rates, run_schedule)
-      with bar.cell(title, run_schedule.rounds) as on_round:
-        return finished.run_cell(experiment, cell_folder, on_round)
-
-    for name, grid in grids.items():
-      tried: list[tuple[dict[str, float], finished.Cell]] = []
-      while grid:
-        tried += [(rates, run(name, rates, tuning)) for rates in grid]
-        best, cell = max(tried, key=lambda pair: _quality(pair[1]))
-        grid = _beyond_edge(best, [rates for rates, _ in tried])
-        bar.add_rounds(len(grid) * tuning.rounds)
-      if config.tuning_rounds:
-        cell = run(name, best, schedule)
-      scores = {_describe(rates): trial.final for rates, trial in tried}
-      contenders.append(Contender(name, cell, scores))
-  contenders.sort(key=lambda c: _quality(c.cell), reverse=True)
-  table = _table(contenders, config.target)
-  _write(contenders, table, config, folder)
+  final = schedule if config.tuning_rounds else None
+  with progress.Bar(total, progress.WITH_DETAILS) as bar:
+    found = [
+      _tune(name, grid, tuning, final, folder / 'cells' / name, bar)
+      for name, grid in grids.items()
+    ]
+  found.sort(key=lambda tuned: _quality(tuned.cell), reverse=True)
+  table = _table(found, config.target)
+  _write(found, table, config, folder)
   print(f'\n{flags.FLAGS.dataset}, after {schedule.rounds} rounds:\n\n{table}')
   print(f'{folder / "comparison.png"} shows the curves, {folder / "table.md"}')
   print(f'has the table, and {folder / "results.json"} the numbers.')
+
+
+def _tune(
+  name: str,
+  grid: Sequence[rates.Rates],
+  tuning: experiments.Schedule,
+  final: experiments.Schedule | None,
+  folder: pathlib.Path,
+  bar: progress.Bar,
+) -> Tuned:
+  """Tries the grid, and more if need be; `final` is how to run the best."""
+  tried: list[tuple[rates.Rates, finished.Cell]] = []
+  while grid:
+    tried += [(point, _run(name, point, tuning, folder, bar)) for point in grid]
+    best, cell = max(tried, key=lambda pair: _quality(pair[1]))
+    grid = rates.beyond_edge(best, [point for point, _ in tried])
+    bar.extend(len(grid) * tuning.rounds)
+  if final is not None:
+    cell = _run(name, best, final, folder, bar)
+  return Tuned(name, cell, {_describe(p): trial.final for p, trial in tried})
+
+
+def _run(
+  name: str,
+  point: rates.Rates,
+  schedule: experiments.Schedule,
+  folder: pathlib.Path,
+  bar: progress.Bar,
+) -> finished.Cell:
+  values = '_'.join(f'{rate:g}' for rate in point.values())
+  cell_folder = folder / f'rates_{values}_rounds_{schedule.rounds}'
+  was_finished = finished.is_finished(cell_folder)
+  experiment = _make_experiment(name, schedule, point)
+  title = f'{name} {_describe(point)}'
+  start = time.monotonic()
+  with bar.run(title, schedule.rounds) as on_round:
+    cell = finished.run_cell(experiment, cell_folder, on_round)
+  if cell.rows and not was_finished and not bar.is_shown:
+    seconds = progress.show_time(time.monotonic() - start)
+    bar.say(f'{title}: {len(cell.rows)} rounds in {seconds}')
+  return cell
 
 
 def _algorithm_names() -> list[str]:
@@ -147,14 +176,14 @@ def _algorithm_names() -> list[str]:
 
 
 def _make_experiment(
-  name: str, schedule: experiments.Schedule, rates: dict[str, float]
+  name: str, schedule: experiments.Schedule, point: rates.Rates
 ) -> experiments.Experiment:
   return experiments.make_experiment(
     flags.FLAGS.dataset,
     name,
     schedule,
     config_flags.dataset_options_from_flags(),
-    rates,
+    point,
   )
 
 
@@ -163,35 +192,8 @@ def _metric_names(name: str, schedule: experiments.Schedule) -> list[str]:
   return [metric.name for metric in task.metrics()]
 
 
-def _beyond_edge(
-  best: dict[str, float], tried: list[dict[str, float]]
-) -> list[dict[str, float]]:
-  """Returns the rates to try next if the best are at an edge of those tried."""
-  beyond = []
-  for name, rate in best.items():
-    values = [rates[name] for rates in tried]
-    if rate == max(values):
-      beyond.append({**best, name: _half_decade(rate, 1)})
-    if rate == min(values):
-      beyond.append({**best, name: _half_decade(rate, -1)})
-  return beyond
-
-
-def _half_decade(rate: float, steps: int) -> float:
-  """Returns the neighbour of a rate among ..., 0.1, 0.3, 1, 3, ..."""
-  number = round(2 * math.log10(rate)) + steps
-  return float(f'{3 if number % 2 else 1}e{number // 2}')
-
-
-def _describe(rates: dict[str, float]) -> str:
-  return ', '.join(f'{rate:g}' for rate in rates.values())
-
-
-def _folder_name(
-  rates: dict[str, float], schedule: experiments.Schedule
-) -> str:
-  values = '_'.join(f'{rate:g}' for rate in rates.values())
-  return f'rates_{values}_rounds_{schedule.rounds}'
+def _describe(point: rates.Rates) -> str:
+  return ', '.join(f'{rate:g}' for rate in point.values())
 
 
 def _quality(cell: finished.Cell) -> tuple[float, float]:
@@ -207,16 +209,15 @@ def _first_at(cell: finished.Cell, target: float) -> records.Row | None:
   return next(reached, None)
 
 
-def _table(contenders: list[Contender], target: float) -> str:
+def _table(found: list[Tuned], target: float) -> str:
   """Returns the comparison as Markdown."""
-  lines = [
-    f'| algorithm | rates | test accuracy | rounds to {target:.0%} | MB to '
-    f'{target:.0%} | MB a round |',
-    '|---|---|---|---|---|---|',
-  ]
-  for name, cell, _ in contenders:
+  goal = f'{target:.0%}'
+  head = ['algorithm', 'rates', 'test accuracy', f'rounds to {goal}']
+  head += [f'MB to {goal}', 'MB a round']
+  rows = []
+  for name, cell, _ in found:
     options = vars(cell.experiment.algorithm_options)
-    rates = _describe({k: options[k] for k in algorithms.rate_grid(name)[0]})
+    point = {k: options[k] for k in algorithms.rate_grid(name)[0]}
     accuracy = 'diverged' if cell.diverged_at else f'{cell.final:.1%}'
     first = _first_at(cell, target)
     rounds = f'{first["round"]:.0f}' if first else 'not reached'
@@ -226,41 +227,37 @@ def _table(contenders: list[Contender], target: float) -> str:
       last = cell.rows[-1]
       a_round = f'{last["bytes/total"] / 1e6 / last["round"]:,.1f}'
     title = algorithms.algorithm_title(name)
-    lines.append(
-      f'| {title} | {rates} | {accuracy} | {rounds} | {megabytes} | {a_round} |'
-    )
-  return '\n'.join(lines) + '\n'
+    rows.append((title, _describe(point), accuracy, rounds, megabytes, a_round))
+  return tables.markdown(head, rows) + '\n'
 
 
 def _write(
-  contenders: list[Contender],
+  found: list[Tuned],
   table: str,
   config: CompareConfig,
   folder: pathlib.Path,
 ) -> None:
-  records.write_text(folder / 'table.md', table)
+  writing.write_text(folder / 'table.md', table)
   results = {
-    c.name: {
-      'experiment': c.cell.experiment.to_dict(),
-      'tried': c.tried,
-      'diverged_at': c.cell.diverged_at,
-      'tests': [row for row in c.cell.rows if 'test/accuracy' in row],
+    tuned.name: {
+      'experiment': tuned.cell.experiment.to_dict(),
+      'tried': tuned.tried,
+      'diverged_at': tuned.cell.diverged_at,
+      'tests': [row for row in tuned.cell.rows if 'test/accuracy' in row],
     }
-    for c in contenders
+    for tuned in found
   }
-  records.write_text(
+  writing.write_text(
     folder / 'results.json', json.dumps(results, indent=1) + '\n'
   )
-  _draw(contenders, config.target, folder / 'comparison.png')
+  _draw(found, config.target, folder / 'comparison.png')
 
 
-def _draw(
-  contenders: list[Contender], target: float, path: pathlib.Path
-) -> None:
+def _draw(found: list[Tuned], target: float, path: pathlib.Path) -> None:
   canvas = figures.new_figure(10, 4.2)
   by_round, by_bytes = canvas.subplots(1, 2, sharey=True)
   styles = itertools.cycle(['-', '--', '-.', ':'])
-  for i, (name, cell, _) in enumerate(contenders):
+  for i, (name, cell, _) in enumerate(found):
     title = algorithms.algorithm_title(name)
     style = {'color': f'C{i}', 'linestyle': next(styles), 'label': title}
     rounds, accuracy = figures.series(cell.rows, 'test/accuracy')

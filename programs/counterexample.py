@@ -11,14 +11,15 @@ the pulls' proportion as it is. Prints both paths and draws them:
 
 import math
 
-import tqdm
 from absl import flags
 
 from programs.cli import entry_point
 from programs.cli import folders
 from programs.cli import help_page
+from programs.cli import progress
 from programs.cli import runtime_flags
-from programs.paper import counterexample_paths
+from programs.cli import tables
+from programs.paper import theorem
 
 _ROUNDS = flags.DEFINE_integer(
   'rounds', 300, 'The number of synchronisations.', lower_bound=1
@@ -44,30 +45,29 @@ runtime_flags.define()
 def main() -> None:
   """Runs both algorithms, prints a table and draws a picture."""
   folder = folders.make_folder(_OUTPUT_DIR.value)
-  total = (_ROUNDS.value + 1) * len(counterexample_paths.NAMES)
-  # A bar on a terminal, nothing elsewhere.
-  with tqdm.tqdm(total=total, unit='round', disable=None, leave=False) as bar:
+  total = (_ROUNDS.value + 1) * len(theorem.NAMES)
+  with progress.Bar(total, progress.WITH_SPEED, is_left=False) as bar:
 
     def on_round(name: str) -> None:
-      bar.set_description(name, refresh=False)
-      bar.update()
+      bar.describe(name)
+      bar.advance()
 
-    paths = counterexample_paths.run(
+    paths = theorem.walk(
       _ROUNDS.value, _LOCAL_STEPS.value, _LEARNING_RATE.value, on_round
     )
-  _print_table(paths)
+  print('x, which belongs at 0, after so many rounds:\n')
+  print(_table(paths))
   picture = folder / 'paths.png'
-  counterexample_paths.draw(
-    paths, _LOCAL_STEPS.value, _LEARNING_RATE.value, picture
-  )
+  theorem.draw(paths, _LOCAL_STEPS.value, _LEARNING_RATE.value, picture)
   print(f'\nThe picture is {picture}.')
 
 
-def _print_table(paths: counterexample_paths.Paths) -> None:
-  print('x, which belongs at 0, after so many rounds:\n')
-  print('round' + ''.join(f'{name:>22}' for name in paths))
-  for row in counterexample_paths.shown_rounds(_ROUNDS.value):
-    print(f'{row:5}' + ''.join(f'{path[row]:22.3f}' for path in paths.values()))
+def _table(paths: theorem.Paths) -> str:
+  rows = [
+    [str(row), *(f'{path[row]:.3f}' for path in paths.values())]
+    for row in theorem.shown_rounds(_ROUNDS.value)
+  ]
+  return tables.plain(['round', *paths], rows, [5, *[20] * len(paths)])
 
 
 if __name__ == '__main__':

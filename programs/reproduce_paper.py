@@ -130,7 +130,7 @@ def _make_grid(config: Config) -> trial_grid.Grid:
   elif config.quick:
     rates = {a: list(given) for a, given in _QUICK_RATES.items()}
   else:
-    rates = {a: trial_grid.decades(a) for a in trial_grid.ALGORITHMS}
+    rates = {a: a.decades() for a in trial_grid.ALGORITHMS}
   return trial_grid.Grid(
     settings=_choose_settings(config),
     seeds=config.seeds or (1 if config.quick else 3),

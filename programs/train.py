@@ -13,17 +13,18 @@ curves.png and model/, a SavedModel. The same command again goes on where it
 stopped, whatever stopped it.
 """
 
-from programs import exports
 from programs.cli import config_flags
 from programs.cli import entry_point
 from programs.cli import folders
 from programs.cli import progress
 from programs.cli import runtime_flags
+from programs.cli import tables
 from programs.runs import algorithms
 from programs.runs import experiments
 from programs.runs import figures
 from programs.runs import loop
 from programs.runs import records
+from programs.runs import trained_model
 
 config_flags.define_experiment()
 config_flags.define_config(experiments.OutputConfig)
@@ -36,7 +37,7 @@ def main() -> None:
   experiment = config_flags.experiment_from_flags()
   output = config_flags.config_from_flags(experiments.OutputConfig)
   folder = folders.make_folder(output.output_dir)
-  with progress.RoundProgress(experiment.schedule.rounds) as bar:
+  with progress.Rounds(experiment.schedule.rounds) as bar:
     result = loop.train(
       experiment,
       folder,
@@ -49,7 +50,7 @@ def main() -> None:
     f'{experiment.dataset}'
   )
   figures.draw_training(result.rows, title, folder / 'curves.png')
-  exports.export_model(result.task, result.weights, folder / 'model')
+  trained_model.export_model(result.task, result.weights, folder / 'model')
   _print_table(title, result)
   records.print_files(folder)
 
@@ -69,13 +70,15 @@ def _print_table(title: str, result: loop.Result) -> None:
     'bytes/total': ('MB moved', ',.0f', 1e-6),
   }
   columns = {n: c for n, c in columns.items() if n in shown[-1]}
-  print('  '.join(f'{heading:>11}' for heading, _, _ in columns.values()))
-  for row in shown:
-    cells = []
-    for name, (_, form, factor) in columns.items():
-      value = row[name] if factor == 1 else row[name] * factor
-      cells.append(f'{format(value, form):>11}')
-    print('  '.join(cells))
+  head = [heading for heading, _, _ in columns.values()]
+  rows = [
+    [
+      format(row[name] if factor == 1 else row[name] * factor, form)
+      for name, (_, form, factor) in columns.items()
+    ]
+    for row in shown
+  ]
+  print(tables.plain(head, rows, [11] * len(head)))
   last = result.rows[-1]
   print(
     f'\nA client gets {last["bytes/down_per_client"] / 1e6:,.2f} MB and sends '

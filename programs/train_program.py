@@ -26,7 +26,6 @@ import tensorflow_federated as tff
 
 import data
 import tff_local_ams
-from programs import exports
 from programs.cli import config_flags
 from programs.cli import entry_point
 from programs.cli import errors
@@ -40,6 +39,7 @@ from programs.runs import algorithms
 from programs.runs import experiments
 from programs.runs import loop
 from programs.runs import records
+from programs.runs import trained_model
 
 config_flags.define_experiment()
 config_flags.define_config(
@@ -104,9 +104,7 @@ def main() -> None:
         may_grow='schedule.rounds',
       )
     )
-    bar = stack.enter_context(
-      progress.RoundProgress(experiment.schedule.rounds)
-    )
+    bar = stack.enter_context(progress.Rounds(experiment.schedule.rounds))
     recorder = managers.RoundRecorder(
       run_records,
       bar.on_round,
@@ -135,7 +133,7 @@ def main() -> None:
         'done; the same command goes on from there.'
       ) from None
   weights = recorder.program_state.state.global_model_weights
-  exports.export_model(task, weights, folder / 'model')
+  trained_model.export_model(task, weights, folder / 'model')
   records.print_files(folder)
 
 

@@ -8,6 +8,10 @@ and, if it is not this project's, its own environment. It is started as
 
 says in one line that it is ready, and then runs one round for each line `round
 <clients>` it reads, until there is nothing more to read. `protocol` is its side
-of the conversation, `children` the benchmark's. Modules that contenders import
-need no package of this project's environment but NumPy.
+of the conversation, `children` the benchmark's. Modules that contenders import,
+`protocol` and `workload`, need no package of this project's environment but
+NumPy.
+
+Who takes part is in `lineup`, in which order they run in `race`, what was
+measured in `measurements`, and what is shown of it in `summary`.
 """

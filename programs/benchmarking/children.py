@@ -1,4 +1,9 @@
-"""The benchmark's side of the conversation with a contender."""
+"""The benchmark's side of the conversation with a contender, and its processes.
+
+Memory is the proportional set size (PSS), summed over a contender and all that
+it has started: what several of them share counts once. Kernels that do not tell
+it get the resident set size (RSS), which counts shared pages once a process.
+"""
 
 import contextlib
 import json
@@ -11,12 +16,14 @@ from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+import psutil
+
 from programs.benchmarking import lineup
-from programs.benchmarking import process_tree
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _SECONDS_TO_START = 300
 _SECONDS_TO_END = 15
+_SECONDS_BETWEEN_SAMPLES = 0.05
 
 
 class ContenderError(Exception):
@@ -59,7 +66,7 @@ class Child:
       ContenderError: If it does not get ready.
     """
     self._log = log
-    self._family: list[process_tree.Process] = []
+    self._family: list[psutil.Process] = []
     self._replies: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     with open(log, 'w') as log_file:
       self._process = subprocess.Popen(
@@ -112,7 +119,7 @@ class Child:
     """Asks the contender to end, without waiting for that."""
     assert self._process.stdin is not None
     if self._process.poll() is None and not self._process.stdin.closed:
-      self._family = process_tree.tree(self.pid)
+      self._family = tree(self.pid)
     with contextlib.suppress(BrokenPipeError):
       self._process.stdin.close()
 
@@ -124,7 +131,7 @@ class Child:
     except subprocess.TimeoutExpired:
       self._process.kill()
     finally:
-      process_tree.kill(self._family)
+      kill(self._family)
       self._process.wait()
 
   def _reply(self, seconds: float) -> dict[str, Any]:
@@ -145,6 +152,55 @@ class Child:
     for line in self._process.stdout:
       self._replies.put(line)
     self._replies.put(None)
+
+
+class PeakMemory:
+  """Follows the memory of a process and its descendants while it is open."""
+
+  def __init__(self, root: int):
+    self.bytes = 0
+    self._root = root
+    self._is_over = threading.Event()
+    self._thread = threading.Thread(target=self._follow, daemon=True)
+
+  def __enter__(self) -> 'PeakMemory':
+    self._thread.start()
+    return self
+
+  def __exit__(self, *arguments: Any) -> None:
+    self._is_over.set()
+    self._thread.join()
+
+  def _follow(self) -> None:
+    while True:
+      self.bytes = max(self.bytes, _memory(self._root))
+      if self._is_over.wait(_SECONDS_BETWEEN_SAMPLES):
+        return
+
+
+def tree(root: int) -> list[psutil.Process]:
+  """Returns the process `root` and its descendants."""
+  try:
+    process = psutil.Process(root)
+    return [process, *process.children(recursive=True)]
+  except psutil.NoSuchProcess:
+    return []
+
+
+def kill(processes: Sequence[psutil.Process]) -> None:
+  """Ends those of the processes that are still there."""
+  for process in processes:
+    with contextlib.suppress(psutil.Error):
+      process.kill()
+
+
+def _memory(root: int) -> int:
+  total = 0
+  for process in tree(root):
+    with contextlib.suppress(psutil.Error):
+      found = process.memory_full_info()
+      total += getattr(found, 'pss', found.rss)
+  return total
 
 
 def _command(

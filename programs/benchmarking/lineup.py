@@ -1,18 +1,29 @@
-"""The contenders by name, and the packages that the peers need.
+"""The contenders by name, and the Python that each is run with.
 
 Peers are frameworks that this project does not depend on. Each gets an
-environment of its own, with the versions here and nowhere else.
+environment of its own, made once and thrown away at will, with the versions
+here and nowhere else.
 """
 
 import dataclasses
+import pathlib
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 
 YARDSTICK = 'bare'
 
+# Holds the list of what was installed, once all of it has been.
+_STAMP = 'complete'
 _ONEDNN = 'TF_ENABLE_ONEDNN_OPTS'
 # PyPI's build brings CUDA along, some gigabytes. pip takes one without it where
 # PIP_EXTRA_INDEX_URL is set to PyTorch's index of CPU builds.
 _TORCH = ('torch==2.13.0', 'numpy==2.4.6')
+
+
+class UnavailableError(Exception):
+  """An environment that cannot be made; its message is one line."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,3 +124,44 @@ CONTENDERS = {
     ),
   )
 }
+
+
+def python(contender: Contender, folder: pathlib.Path) -> pathlib.Path:
+  """Returns the Python to run a contender with.
+
+  Args:
+    contender: The contender. If it is a peer and its environment is missing or
+      has other versions, the environment is made anew, which takes a network.
+    folder: The folder with the environments of all peers.
+
+  Raises:
+    UnavailableError: If the environment cannot be made.
+  """
+  if not contender.is_peer:
+    return pathlib.Path(sys.executable)
+  environment = folder / contender.name
+  interpreter = environment / 'bin' / 'python'
+  stamp = environment / _STAMP
+  wanted = '\n'.join((sys.version, *contender.requirements))
+  if not (stamp.is_file() and stamp.read_text() == wanted):
+    print(f'Installing {contender.title} into {environment} ...', flush=True)
+    shutil.rmtree(environment, ignore_errors=True)
+    _run(sys.executable, '-m', 'venv', environment)
+    _run(
+      *(interpreter, '-m', 'pip', '--disable-pip-version-check', '-q'),
+      *('install', *contender.requirements),
+    )
+    stamp.write_text(wanted)
+  return interpreter
+
+
+def _run(*command: str | pathlib.Path) -> None:
+  try:
+    done = subprocess.run(command, capture_output=True, text=True)
+  except OSError as error:
+    raise UnavailableError(f'not installed: {error.strerror}') from error
+  if done.returncode:
+    lines = (done.stderr or done.stdout).strip().splitlines()
+    errors = [line for line in lines if line.startswith('ERROR')] or lines
+    reason = errors[-1].removeprefix('ERROR: ') if errors else 'no reason given'
+    raise UnavailableError(f'not installed: {reason}')

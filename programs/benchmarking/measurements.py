@@ -2,8 +2,10 @@
 
 import csv
 import dataclasses
-import io
+import os
 import pathlib
+import platform
+import re
 import statistics
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -12,11 +14,11 @@ from typing import NamedTuple
 
 from programs.benchmarking import lineup
 from programs.cli import errors
-from programs.runs import records
+from programs.runs import writing
 
-# What a row is about: the machine; a contender's versions, or why it was left
-# out; a round that does not count, a round that does, or one of the separate
-# processes whose memory is compared.
+# What a measurement is about: the machine; a contender's versions, or why it
+# was left out; a round that does not count, a round that does, or one of the
+# separate processes whose memory is compared.
 MACHINE = 'machine'
 VERSIONS = 'versions'
 LEFT_OUT = 'left out'
@@ -26,13 +28,13 @@ MEMORY = 'memory'
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class Measurement:
   """A line of the file; what does not apply is empty.
 
   Attributes:
     model: The model.
     contender: The name of the contender.
-    kind: What the row is about.
+    kind: What it is about.
     clients: The size of the cohort.
     repetition: Counts the rounds of a kind with so many clients, from 1.
     seconds: How long the round took.
@@ -52,7 +54,7 @@ class Row:
   note: str = ''
 
 
-_COLUMNS = tuple(field.name for field in dataclasses.fields(Row))
+_COLUMNS = tuple(field.name for field in dataclasses.fields(Measurement))
 _NUMBERS: dict[str, Callable[[str], float]] = {
   'clients': int,
   'repetition': int,
@@ -70,10 +72,34 @@ class Estimate(NamedTuple):
 
 
 class Measurements:
-  """All rows, those of earlier runs of other models included."""
+  """All of them, those of earlier runs of other models included.
 
-  def __init__(self, rows: Iterable[Row] = ()):
+  Attributes:
+    rows: The measurements, in order.
+  """
+
+  def __init__(
+    self, rows: Iterable[Measurement] = (), path: pathlib.Path | None = None
+  ):
+    """Initializes the measurements.
+
+    Args:
+      rows: The measurements that there are.
+      path: The file that gets all of them whenever one is added, if any.
+    """
     self.rows = list(rows)
+    self._path = path
+
+  def add(self, row: Measurement) -> None:
+    """Adds a measurement."""
+    self.rows.append(row)
+    if self._path is not None:
+      lines = map(dataclasses.astuple, self.rows)
+      writing.write_csv(self._path, [_COLUMNS, *lines])
+
+  def remove(self, model: str) -> None:
+    """Forgets what was measured of a model."""
+    self.rows = [row for row in self.rows if row.model != model]
 
   @property
   def models(self) -> list[str]:
@@ -95,8 +121,8 @@ class Measurements:
     model: str,
     contender: str | None = None,
     clients: int | None = None,
-  ) -> list[Row]:
-    """Returns the rows of a kind."""
+  ) -> list[Measurement]:
+    """Returns the measurements of a kind."""
     return [
       row
       for row in self.rows
@@ -157,12 +183,12 @@ class Measurements:
 
 
 def read(path: pathlib.Path) -> Measurements:
-  """Returns the measurements in a file, none if there is no file."""
+  """Returns the measurements in a file, none if there is no file yet."""
   if not path.exists():
-    return Measurements()
+    return Measurements(path=path)
   try:
     with open(path, newline='') as lines:
-      return Measurements(_parse(row) for row in csv.DictReader(lines))
+      return Measurements(map(_parse, csv.DictReader(lines)), path)
   except (ValueError, TypeError, KeyError, OSError) as error:
     raise errors.ProgramError(
       f'{path} is not a file of this program ({error}): remove it, or name '
@@ -170,20 +196,21 @@ def read(path: pathlib.Path) -> Measurements:
     ) from error
 
 
-def write(path: pathlib.Path, measurements: Measurements) -> None:
-  """Puts all measurements in place of the old ones."""
-  lines = io.StringIO()
-  writer = csv.writer(lines, lineterminator='\n')
-  writer.writerow(_COLUMNS)
-  writer.writerows(dataclasses.astuple(row) for row in measurements.rows)
-  records.write_text(path, lines.getvalue())
+def describe_machine() -> str:
+  """Returns the processor and the memory that it is measured on."""
+  cpus = pathlib.Path('/proc/cpuinfo').read_text()
+  found = re.search(r'^model name\s*:\s*(.*)$', cpus, re.MULTILINE)
+  name = found.group(1) if found else platform.machine()
+  cores = len(os.sched_getaffinity(0))
+  gigabytes = os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 1e9
+  return f'{name}, {cores} cores, {gigabytes:.0f} GB'
 
 
-def _parse(line: dict[str, str]) -> Row:
+def _parse(line: dict[str, str]) -> Measurement:
   values: dict[str, Any] = dict(line)
   for name, number in _NUMBERS.items():
     values[name] = number(line[name]) if line[name] else None
-  return Row(**values)
+  return Measurement(**values)
 
 
 def _median_ratio(

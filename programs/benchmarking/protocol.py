@@ -9,6 +9,7 @@ it ends with the benchmark, however that ends.
 """
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
 import math
@@ -22,7 +23,6 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
-from programs.benchmarking import process_tree
 from programs.benchmarking import workload
 
 # Runs one round with so many clients; returns any number that cannot be known
@@ -56,7 +56,6 @@ class Conversation:
     ]
     self._reply(versions=', '.join(versions))
     while (request := self._requests.get()) is not None:
-      self._is_busy = True
       clients = int(request.removeprefix('round '))
       start = time.perf_counter()
       number = run_round(clients)
@@ -76,11 +75,13 @@ class Conversation:
 
   def _listen(self) -> None:
     for line in sys.stdin:
+      self._is_busy = True
       self._requests.put(line.strip())
     if self._is_busy:
-      # Nobody waits for this round any more. This process is the first in its
-      # tree, so it goes last.
-      process_tree.kill(process_tree.tree(os.getpid())[::-1])
+      # Nobody waits for this round any more. The benchmark has given the
+      # contender a process group of its own; by hand, it ends the round.
+      with contextlib.suppress(ProcessLookupError):
+        os.killpg(os.getpid(), signal.SIGKILL)
     self._requests.put(None)
 
 

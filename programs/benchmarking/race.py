@@ -9,13 +9,11 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
-from typing import Protocol
 
 from programs.benchmarking import children
 from programs.benchmarking import lineup
-from programs.benchmarking import machine
 from programs.benchmarking import measurements
-from programs.benchmarking import process_tree
+from programs.cli import progress
 
 # Beside what the yardstick's time allows: for compilers and first calls.
 _GRACE_SECONDS = 300.0
@@ -53,17 +51,7 @@ class Plan(NamedTuple):
     return sum(self.warm_up) + self.repetitions * sum(self.cohorts)
 
 
-class Progress(Protocol):
-  """Who is told how far it is."""
-
-  def begin(self, words: str) -> None:
-    """Is told what comes next."""
-
-  def advance(self, clients: int) -> None:
-    """Is told that so many clients are done, or will never be."""
-
-
-class Session:
+class Race:
   """The race of one model."""
 
   def __init__(
@@ -72,25 +60,25 @@ class Session:
     plan: Plan,
     pythons: Mapping[str, pathlib.Path],
     logs: pathlib.Path,
-    record: Callable[[measurements.Row], None],
-    progress: Progress,
+    record: Callable[[measurements.Measurement], None],
+    bar: progress.Bar,
   ):
-    """Initializes the session.
+    """Initializes the race.
 
     Args:
       model: The model.
       plan: How it is run.
       pythons: The Python of each contender, by its name.
       logs: The folder for what contenders say.
-      record: Is called with each row.
-      progress: Is told of each round.
+      record: Is called with each measurement.
+      bar: Shows the clients of each round.
     """
     self._model = model
     self._plan = plan
     self._pythons = pythons
     self._logs = logs
     self._record = record
-    self._progress = progress
+    self._bar = bar
     self._yardstick_seconds: dict[int, float] = {}
     self._clients_left: dict[str, int] = {}
 
@@ -103,7 +91,7 @@ class Session:
     Raises:
       children.ContenderError: If the yardstick fails.
     """
-    self._add('', measurements.MACHINE, note=machine.describe())
+    self._add('', measurements.MACHINE, note=measurements.describe_machine())
     running: dict[str, children.Child] = {}
     try:
       for contender in contenders:
@@ -131,9 +119,7 @@ class Session:
     for clients in cohorts:
       try:
         with self._start(contender) as child:
-          self._progress.begin(
-            f'{self._model}: memory of {name}, {clients:,} clients'
-          )
+          self._say(f'{self._model}: memory of {name}, {clients:,} clients')
           for repetition in range(1, MEMORY_ROUNDS + 1):
             self._run_followed(
               name, child, measurements.MEMORY, clients, repetition
@@ -142,7 +128,7 @@ class Session:
         self._add(name, measurements.MEMORY, clients, note=str(error))
 
   def _start(self, contender: lineup.Contender) -> children.Child:
-    self._progress.begin(f'{self._model}: {contender.name} starts')
+    self._say(f'{self._model}: {contender.name} starts')
     child = children.Child(
       contender,
       self._pythons[contender.name],
@@ -155,9 +141,7 @@ class Session:
 
   def _warm_up(self, name: str, child: children.Child) -> None:
     for i, clients in enumerate(self._plan.warm_up, 1):
-      self._progress.begin(
-        f'{self._model}: {name} warms up, {clients:,} clients'
-      )
+      self._say(f'{self._model}: {name} warms up, {clients:,} clients')
       result = self._run_followed(name, child, measurements.WARM_UP, clients, i)
       if i == self._plan.warm_up_rounds:
         self._check_speed(clients, result.seconds)
@@ -167,7 +151,7 @@ class Session:
   ) -> None:
     for clients in self._plan.cohorts:
       for name, child in list(running.items()):
-        self._progress.begin(
+        self._say(
           f'{self._model}: {repetition} of {self._plan.repetitions}, '
           f'{clients:,} clients, {name}'
         )
@@ -190,7 +174,7 @@ class Session:
 
     To follow it costs time, so it is not done in the rounds that are timed.
     """
-    with process_tree.PeakMemory(child.pid) as memory:
+    with children.PeakMemory(child.pid) as memory:
       result = self._run_round(name, child, clients)
     self._add(name, kind, clients, repetition, result, memory.bytes)
     return result
@@ -206,7 +190,7 @@ class Session:
     if name == lineup.YARDSTICK:
       self._yardstick_seconds[clients] = result.seconds
     self._clients_left[name] = self._clients_left.get(name, clients) - clients
-    self._progress.advance(clients)
+    self._bar.advance(clients)
     return result
 
   def _check_speed(self, clients: int, seconds: float) -> None:
@@ -227,7 +211,13 @@ class Session:
     if name in running:
       running.pop(name).close()
     self._add(name, measurements.LEFT_OUT, note=str(error))
-    self._progress.advance(self._clients_left.pop(name))
+    self._bar.advance(self._clients_left.pop(name))
+
+  def _say(self, words: str) -> None:
+    """Shows what comes next."""
+    self._bar.describe(words)
+    if not self._bar.is_shown:
+      self._bar.say(words)
 
   def _add(
     self,
@@ -241,7 +231,7 @@ class Session:
   ) -> None:
     seconds, since_import = result or (None, None)
     self._record(
-      measurements.Row(
+      measurements.Measurement(
         self._model,
         name,
         kind,

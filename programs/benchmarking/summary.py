@@ -1,4 +1,4 @@
-"""The benchmark's table and picture."""
+"""The benchmark's tables and picture."""
 
 import pathlib
 from typing import Any
@@ -6,14 +6,25 @@ from typing import Any
 from programs.benchmarking import lineup
 from programs.benchmarking import measurements
 from programs.benchmarking import workload
+from programs.cli import tables
 from programs.runs import figures
+from programs.runs import writing
 
 # Beyond it, bars are cut off: few are that long, and the others matter.
 _LONGEST_BAR = 6.0
 
 
-def markdown(measured: measurements.Measurements) -> str:
-  """Returns everything there is to say, as Markdown."""
+def write(measured: measurements.Measurements, folder: pathlib.Path) -> str:
+  """Writes tables and picture, if there is anything; returns the tables."""
+  if not any(map(measured.cohorts, measured.models)):
+    return ''
+  text = _markdown(measured)
+  writing.write_text(folder / 'benchmark.md', text)
+  _draw(measured, folder / 'benchmark.png')
+  return text
+
+
+def _markdown(measured: measurements.Measurements) -> str:
   sections = [_introduction(measured)]
   for model in measured.models:
     sections.append(f'**{model}**\n\n{_table(measured, model)}')
@@ -22,15 +33,13 @@ def markdown(measured: measurements.Measurements) -> str:
   return '\n\n'.join(sections) + '\n'
 
 
-def draw(measured: measurements.Measurements, path: pathlib.Path) -> None:
+def _draw(measured: measurements.Measurements, path: pathlib.Path) -> None:
   """Draws the ratios of each model as bars, one for each cohort."""
   panels = {
     model: _ratios(measured, model)
     for model in measured.models
     if measured.cohorts(model)
   }
-  if not panels:
-    return
   tallest = max(map(len, panels.values()))
   canvas = figures.new_figure(4.2 * len(panels) + 1.2, 0.42 * tallest + 1.6)
   columns = canvas.subplots(1, len(panels), squeeze=False)[0]
@@ -73,7 +82,7 @@ def _table(measured: measurements.Measurements, model: str) -> str:
   cohorts = measured.cohorts(model)
   headings = ['', *(f'{clients:,} clients' for clients in cohorts)]
   headings += ['growth', 'peak, MB', 'first round']
-  lines = [_line(headings), '|---' * len(headings) + '|']
+  rows = []
   left_out = []
   for name in measured.contenders(model):
     if reason := _reason(measured, model, name):
@@ -86,8 +95,8 @@ def _table(measured: measurements.Measurements, model: str) -> str:
     cells.append(_peaks(measured, model, name, cohorts))
     first = measured.first_round(model, name)
     cells.append(f'{first:.1f} s' if first else '-')
-    lines.append(_line(cells))
-  return '\n'.join(lines) + ''.join(f'\n\n{words}' for words in left_out)
+    rows.append(cells)
+  return '\n\n'.join([tables.markdown(headings, rows), *left_out])
 
 
 def _time(
@@ -194,7 +203,3 @@ def _reason(measured: measurements.Measurements, model: str, name: str) -> str:
 def _title(name: str) -> str:
   known = lineup.CONTENDERS.get(name)
   return known.title if known else name
-
-
-def _line(cells: list[str]) -> str:
-  return f'| {" | ".join(cells)} |'

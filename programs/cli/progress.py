@@ -1,7 +1,6 @@
-"""How far training is: a bar on a terminal, plain lines elsewhere."""
+"""How far a program is: a bar on a terminal, plain lines elsewhere."""
 
 import contextlib
-import sys
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -9,19 +8,119 @@ from typing import Any
 
 import tqdm
 
+# What bars look like, in the words of tqdm.
+_OF_ONE_RUN = 'round {n_fmt}/{total_fmt} |{bar}| {elapsed}<{remaining}{postfix}'
+WITH_DETAILS = (
+  '{percentage:3.0f}% |{bar}| {elapsed}<{remaining}  {desc}{postfix}'
+)
+WITH_SPEED = (
+  '{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]'
+)
 
-class RoundProgress:
-  """The progress of one run over its rounds."""
+
+class Bar:
+  """A bar on standard error if that is a terminal, which closes at the end.
+
+  Attributes:
+    is_shown: Whether there is one. Elsewhere only `say` does anything.
+  """
+
+  def __init__(
+    self, total: int, look: str, *, done: int = 0, is_left: bool = True
+  ):
+    """Shows the bar.
+
+    Args:
+      total: How many steps there are, as far as is known.
+      look: One of the looks of this module.
+      done: How many of them have been done before.
+      is_left: Whether the bar stays on the terminal when it is closed.
+    """
+    self._bar = tqdm.tqdm(
+      total=total,
+      initial=done,
+      unit='round',
+      bar_format=look,
+      leave=is_left,
+      dynamic_ncols=True,
+      disable=None,
+    )
+    self.is_shown = not self._bar.disable
+    self._words = ''
+
+  def __enter__(self) -> 'Bar':
+    return self
+
+  def __exit__(self, *arguments: Any) -> None:
+    self.close()
+
+  def close(self) -> None:
+    """Ends the bar."""
+    self._bar.close()
+
+  def describe(self, words: str) -> None:
+    """Shows what is going on."""
+    if words != self._words:
+      self._words = words
+      self._bar.set_description_str(words)
+
+  def annotate(self, words: str) -> None:
+    """Shows details of it, if the look has a place for them."""
+    self._bar.set_postfix_str(words)
+
+  def advance(self, steps: int = 1) -> None:
+    """Shows that so many steps are done, or will never be."""
+    self._bar.update(steps)
+
+  def extend(self, steps: int) -> None:
+    """Tells of more steps than were known."""
+    self._bar.total += steps
+
+  def say(self, line: str) -> None:
+    """Prints a line above the bar, or just so."""
+    with self._bar.external_write_mode():
+      print(line, flush=True)
+
+  @contextlib.contextmanager
+  def run(
+    self, title: str, rounds: int
+  ) -> Iterator[Callable[[int, Any], None]]:
+    """Shows one of many runs, whose rounds are the steps.
+
+    Args:
+      title: What to call it.
+      rounds: How many rounds it has.
+
+    Yields:
+      The `loop.OnRound` of the run.
+    """
+    shown = 0
+    self.describe(title)
+
+    def on_round(round_number: int, metrics: Any) -> None:
+      nonlocal shown
+      del metrics  # Unused.
+      self.annotate(f' round {round_number}/{rounds}')
+      self.advance(round_number - shown)
+      shown = round_number
+
+    yield on_round
+    # What was done before, or will not be, because it diverged.
+    self.advance(rounds - shown)
+
+
+class Rounds:
+  """The rounds of one run: a bar, or a line now and then."""
 
   def __init__(self, rounds: int):
     self._rounds = rounds
     self._lines_every = max(1, rounds // 50)
-    self._bar: tqdm.tqdm | None = None
+    self._bar: Bar | None = None
     self._start = 0.0
     self._first_round = 0
     self._last_test = ''
 
-  def __enter__(self) -> 'RoundProgress':
+  def __enter__(self) -> 'Rounds':
     return self
 
   def __exit__(self, *arguments: Any) -> None:
@@ -34,10 +133,10 @@ class RoundProgress:
       self._begin(round_number)
       return
     words = self._describe(metrics)
-    if self._bar is not None:
-      self._bar.set_postfix_str(words)
-      self._bar.update()
-    elif self._is_shown(round_number, metrics):
+    if self._bar is not None and self._bar.is_shown:
+      self._bar.annotate(words)
+      self._bar.advance()
+    elif self._has_line(round_number, metrics):
       left = self._time_left(round_number)
       print(
         f'round {round_number:{len(str(self._rounds))}}/{self._rounds}  '
@@ -50,16 +149,8 @@ class RoundProgress:
     self._first_round = done
     if done:
       print(f'{done} of {self._rounds} rounds are done already.', flush=True)
-    if sys.stderr.isatty() and done < self._rounds:
-      self._bar = tqdm.tqdm(
-        total=self._rounds,
-        initial=done,
-        unit='round',
-        dynamic_ncols=True,
-        bar_format=(
-          'round {n_fmt}/{total_fmt} |{bar}| {elapsed}<{remaining}{postfix}'
-        ),
-      )
+    if done < self._rounds:
+      self._bar = Bar(self._rounds, _OF_ONE_RUN, done=done)
 
   def _describe(self, metrics: Any) -> str:
     train = metrics.get('train')
@@ -76,7 +167,7 @@ class RoundProgress:
     words.append(f'{rate:.1f} clients/s')
     return '  '.join(words)
 
-  def _is_shown(self, round_number: int, metrics: Any) -> bool:
+  def _has_line(self, round_number: int, metrics: Any) -> bool:
     return (
       round_number % self._lines_every == 0
       or round_number == self._rounds
@@ -87,51 +178,9 @@ class RoundProgress:
     per_round = (time.monotonic() - self._start) / (
       round_number - self._first_round
     )
-    return tqdm.tqdm.format_interval(per_round * (self._rounds - round_number))
+    return show_time(per_round * (self._rounds - round_number))
 
 
-class CellProgress:
-  """The progress of many runs: a bar over all their rounds."""
-
-  def __init__(self, total_rounds: int):
-    self._bar = tqdm.tqdm(
-      total=total_rounds,
-      unit='round',
-      dynamic_ncols=True,
-      disable=None,
-      bar_format=(
-        '{percentage:3.0f}% |{bar}| {elapsed}<{remaining}  {desc}{postfix}'
-      ),
-    )
-
-  def __enter__(self) -> 'CellProgress':
-    return self
-
-  def __exit__(self, *arguments: Any) -> None:
-    self._bar.close()
-
-  def add_rounds(self, rounds: int) -> None:
-    """Tells of more rounds than were known."""
-    self._bar.total += rounds
-
-  @contextlib.contextmanager
-  def cell(
-    self, title: str, rounds: int
-  ) -> Iterator[Callable[[int, Any], None]]:
-    """Shows a run; yields what is to be called after each of its rounds."""
-    shown = 0
-    self._bar.set_description_str(title)
-
-    def on_round(round_number: int, metrics: Any) -> None:
-      nonlocal shown
-      self._bar.set_postfix_str(f' round {round_number}/{rounds}')
-      self._bar.update(round_number - shown)
-      shown = round_number
-
-    start = time.monotonic()
-    yield on_round
-    if shown and self._bar.disable:
-      seconds = tqdm.tqdm.format_interval(time.monotonic() - start)
-      print(f'{title}: {shown} rounds in {seconds}', flush=True)
-    # What was done before, or will not be, because it diverged.
-    self._bar.update(rounds - shown)
+def show_time(seconds: float) -> str:
+  """Returns a time as 01:23, or 1:23:45."""
+  return tqdm.tqdm.format_interval(seconds)

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from programs.paper import rate_rules
 from programs.paper import rules
-from programs.paper import theorem_rules
 from programs.paper import trial_grid
 from programs.paper import verdicts
 
@@ -59,19 +58,19 @@ CLAIMS = (
     '4.1',
     "The counterexample's numbers: naive local AMSGrad goes from 5 to 5.05, "
     'then on at almost constant speed, towards infinity.',
-    theorem_rules.proof_numbers,
+    rules.proof_numbers,
   ),
   Claim(
     '4.1',
     'Theorem 4.1: naive local AMSGrad leaves the stationary point however '
     'small the step size.',
-    theorem_rules.naive_walks_off,
+    rules.naive_walks_off,
   ),
   Claim(
     '4.2',
     'With shared denominators the counterexample is none: local AMSGrad goes '
     'towards the stationary point.',
-    theorem_rules.shared_does_not,
+    rules.shared_does_not,
   ),
   Claim(
     '6.1',

@@ -1,16 +1,13 @@
 """The report's numbers as CSV files."""
 
-import csv
-import io
 import pathlib
 from collections.abc import Iterator
-from collections.abc import Sequence
 from typing import Any
 
 from programs.paper import claims
 from programs.paper import verdicts
 from programs.runs import finished
-from programs.runs import records
+from programs.runs import writing
 
 
 def write_runs(evidence: verdicts.Evidence, path: pathlib.Path) -> None:
@@ -21,7 +18,9 @@ def write_runs(evidence: verdicts.Evidence, path: pathlib.Path) -> None:
     for cell in _all_cells(result)
   ]
   columns = list(rows[0]) if rows else ['data_set']
-  _write(path, [columns, *([row[c] for c in columns] for row in rows)])
+  writing.write_csv(
+    path, [columns, *([row[c] for c in columns] for row in rows)]
+  )
 
 
 def write_verdicts(findings: claims.Findings, path: pathlib.Path) -> None:
@@ -31,7 +30,7 @@ def write_verdicts(findings: claims.Findings, path: pathlib.Path) -> None:
     (c.section, c.words, int(c.is_extra), f.verdict, f.figures)
     for c, f in findings
   ]
-  _write(path, [head, *rows])
+  writing.write_csv(path, [head, *rows])
 
 
 def _all_cells(result: Any) -> Iterator[finished.Cell]:
@@ -64,9 +63,3 @@ def _run_row(cell: finished.Cell) -> dict[str, Any]:
 
 def _number(value: float | None) -> str:
   return '' if value is None else f'{value:.6g}'
-
-
-def _write(path: pathlib.Path, rows: Sequence[Sequence[object]]) -> None:
-  lines = io.StringIO()
-  csv.writer(lines, lineterminator='\n').writerows(rows)
-  records.write_text(path, lines.getvalue())

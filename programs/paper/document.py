@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from programs.cli import tables
+
 
 class Heading(NamedTuple):
   """A heading; level 1 is the title."""
@@ -116,15 +118,10 @@ def _markdown(block: Block) -> str:
     case Code(text):
       return f'```\n{text}\n```'
     case Table(head, rows, is_numeric):
-      rule = ['---', *['---:' if is_numeric else '---'] * (len(head) - 1)]
-      return '\n'.join(_markdown_row(row) for row in (head, rule, *rows))
+      mark = '---:' if is_numeric else '---'
+      return tables.markdown(head, rows, ['---', *[mark] * (len(head) - 1)])
     case Picture(path, text):
       return f'![{text}]({path.name})\n\n{text}'
-
-
-def _markdown_row(row: Sequence[str]) -> str:
-  cells = [text.replace('|', '\\|') for text in row]
-  return f'| {" | ".join(cells)} |'
 
 
 def _html(block: Block, classes: Mapping[str, str]) -> str:

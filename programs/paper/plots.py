@@ -1,16 +1,19 @@
-"""The paper's figures: the comparison, and the step sizes, of a data set."""
+"""The paper's figures of a data set, and the curves that they show."""
 
+import math
 import pathlib
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import matplotlib
+import numpy as np
 
-from programs.paper import curves
 from programs.paper import rate_search
 from programs.paper import trial_grid
 from programs.runs import figures
 from programs.runs import finished
+from programs.runs import rates
 
 _METRICS = {'train/loss': 'training loss', 'test/accuracy': 'test accuracy'}
 _COLORS = {
@@ -19,6 +22,49 @@ _COLORS = {
   trial_grid.NAIVE.name: 'C3',
 }
 _DPI = 80
+
+
+class Curve(NamedTuple):
+  """A metric against iterations.
+
+  Attributes:
+    iterations: The iterations.
+    mean: The mean of the metric over runs.
+    deviation: Its standard deviation over runs; zero for one run.
+  """
+
+  iterations: list[float]
+  mean: list[float]
+  deviation: list[float]
+
+
+def curve(runs: Sequence[finished.Cell], name: str) -> Curve:
+  """Returns a metric's curve, as far as all runs have it.
+
+  Args:
+    runs: Runs of the same schedule.
+    name: A metric such as 'test/accuracy'.
+  """
+  series = [figures.series(run.rows, name) for run in runs]
+  length = min((len(rounds) for rounds, _ in series), default=0)
+  if not length:
+    return Curve([], [], [])
+  values = np.array([values[:length] for _, values in series])
+  rounds = series[0][0][:length]
+  spread = values.std(axis=0, ddof=1) if len(runs) > 1 else 0.0 * values[0]
+  return Curve(
+    [trial_grid.LOCAL_STEPS * number for number in rounds],
+    values.mean(axis=0).tolist(),
+    spread.tolist(),
+  )
+
+
+def first_reaching(line: Curve, value: float) -> float:
+  """Returns the first iteration with at least this mean, or infinity."""
+  for iteration, mean in zip(line.iterations, line.mean, strict=True):
+    if mean >= value:
+      return iteration
+  return math.inf
 
 
 def draw_comparison(
@@ -48,12 +94,12 @@ def draw_step_sizes(
   searches = list(result.searches.values())
   canvas = figures.new_figure(12, 6.6)
   canvas.suptitle(f'{result.setting.title}: learning rates')
-  rates = sorted({rate for s in searches for rate in s.by_rate})
+  tried = sorted({rate for s in searches for rate in s.by_rate})
   panels = canvas.subplots(2, len(searches), sharex=True, sharey='row')
   for row, (metric, label) in zip(panels, _METRICS.items(), strict=True):
     for axes, search in zip(row, searches, strict=True):
       for rate, cell in search.by_rate.items():
-        _draw_rate(axes, cell, metric, rate, rates, search.best_rate)
+        _draw_rate(axes, cell, metric, rate, tried, search.best_rate)
       _finish(axes, metric, label if axes is row[0] else '')
   _limit_loss(panels[0][0])
   for axes, search in zip(panels[0], searches, strict=True):
@@ -75,14 +121,14 @@ def _draw_search(
 ) -> None:
   if not search.best or search.best_rate is None:
     return
-  line = curves.curve(search.best, metric)
+  line = curve(search.best, metric)
   color = _COLORS[search.algorithm.name]
   axes.plot(
     line.iterations,
     line.mean,
     color=color,
     linestyle=linestyle,
-    label=f'{title}, {trial_grid.show_rate(search.best_rate)}',
+    label=f'{title}, {rates.show(search.best_rate)}',
   )
   if len(search.best) > 1 and linestyle == '-':
     low, high = (
@@ -99,12 +145,12 @@ def _draw_rate(
   cell: finished.Cell,
   metric: str,
   rate: float,
-  rates: Sequence[float],
+  tried: Sequence[float],
   best_rate: float | None,
 ) -> None:
-  line = curves.curve([cell], metric)
-  position = rates.index(rate) / max(1, len(rates) - 1)
-  label = trial_grid.show_rate(rate)
+  line = curve([cell], metric)
+  position = tried.index(rate) / max(1, len(tried) - 1)
+  label = rates.show(rate)
   label += ' (best)' if rate == best_rate else ''
   label += ' (diverged)' if cell.diverged_at else ''
   axes.plot(

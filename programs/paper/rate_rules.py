@@ -7,6 +7,7 @@ import numpy as np
 from programs.paper import rate_search
 from programs.paper import trial_grid
 from programs.paper import verdicts
+from programs.runs import rates
 
 # Section 6.1's largest and section 6.2's chosen learning rates.
 _LARGEST_RATES = {
@@ -34,7 +35,7 @@ def largest_rates(
         f'higher rates of {algorithm.title} on {setting.name} are missing'
       )
     hits.append(math.isclose(largest, _LARGEST_RATES[algorithm]))
-    words.append(f'{algorithm.title} {trial_grid.show_rate(largest)}')
+    words.append(f'{algorithm.title} {rates.show(largest)}')
   return verdicts.Finding(verdicts.counted(hits), ', '.join(words))
 
 
@@ -47,7 +48,7 @@ def chosen_rates(
     assert search.best_rate is not None
     ratio = math.log10(search.best_rate / _CHOSEN_RATES[search.algorithm])
     hits.append(abs(ratio) <= 0.53)
-    rate = trial_grid.show_rate(search.best_rate)
+    rate = rates.show(search.best_rate)
     words.append(f'{search.algorithm.title} {rate}')
   return verdicts.Finding(verdicts.counted(hits), ', '.join(words))
 
@@ -98,13 +99,12 @@ def all_stable(
   """Each algorithm works at several decades."""
   found = {s.algorithm.title: s.useful() for s in evidence.searches(setting)}
   words = [
-    f'{title} {trial_grid.show_rate(rates[0])} to '
-    f'{trial_grid.show_rate(rates[-1])}'
-    for title, rates in found.items()
+    f'{title} {rates.show(useful[0])} to {rates.show(useful[-1])}'
+    for title, useful in found.items()
   ]
   return verdicts.Finding(
     verdicts.counted(
-      [len(rates) >= verdicts.STABLE_DECADES for rates in found.values()]
+      [len(useful) >= verdicts.STABLE_DECADES for useful in found.values()]
     ),
     f'within {100 * rate_search.DETERIORATION:.0f} points of the best decade: '
     f'{", ".join(words)}',

@@ -15,6 +15,7 @@ import numpy as np
 
 from programs.paper import trial_grid
 from programs.runs import finished
+from programs.runs import rates
 
 # How far the accuracy falls below the best so far when it "deteriorates
 # significantly", in the words of the paper, which gives no number.
@@ -76,7 +77,7 @@ class Search(NamedTuple):
     accuracies = {
       rate: 100 * final_accuracy(cell) for rate, cell in self.by_rate.items()
     }
-    decades = {r: a for r, a in accuracies.items() if trial_grid.is_decade(r)}
+    decades = {r: a for r, a in accuracies.items() if rates.is_decade(r)}
     return decades or accuracies
 
   def bytes_per_client(self) -> tuple[float, float]:
@@ -205,7 +206,7 @@ def _refine(
 ) -> Search:
   if search.best_rate is None:
     return search
-  for rate in trial_grid.half_decades(search.best_rate):
+  for rate in rates.neighbours(search.best_rate):
     search = _try_rate(setting, search, rate, run_fn)
   return search
 

@@ -1,8 +1,6 @@
 """The report: what was run, what came out, and what that says of each claim."""
 
-import importlib.metadata
 import pathlib
-import platform
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,7 +12,8 @@ from programs.paper import rate_search
 from programs.paper import sections
 from programs.paper import trial_grid
 from programs.paper import verdicts
-from programs.runs import records
+from programs.runs import packages
+from programs.runs import writing
 
 _CLASSES = {
   verdicts.Verdict.REPRODUCES: 'good',
@@ -22,7 +21,6 @@ _CLASSES = {
   verdicts.Verdict.DOES_NOT: 'bad',
   verdicts.Verdict.NOT_RUN: 'none',
 }
-_PACKAGES = ('tensorflow', 'tensorflow-federated', 'numpy', 'tff-local-ams')
 
 
 class Report(NamedTuple):
@@ -58,9 +56,9 @@ def write(report: Report, folder: pathlib.Path) -> str:
     blocks += sections.setting_section(result, folder)
   blocks += _rules()
   blocks += _what_was_run(report)
-  records.write_text(folder / 'report.md', document.to_markdown(blocks))
+  writing.write_text(folder / 'report.md', document.to_markdown(blocks))
   classes = {str(verdict): name for verdict, name in _CLASSES.items()}
-  records.write_text(folder / 'report.html', document.to_html(blocks, classes))
+  writing.write_text(folder / 'report.html', document.to_html(blocks, classes))
   csv_files.write_runs(report.evidence, folder / 'results.csv')
   csv_files.write_verdicts(findings, folder / 'verdicts.csv')
   return count_verdicts(findings)
@@ -153,9 +151,9 @@ def _rules() -> list[document.Block]:
 
 
 def _what_was_run(report: Report) -> list[document.Block]:
-  packages = [
-    f'{name} {importlib.metadata.version(name)}' for name in _PACKAGES
-  ]
+  versions = packages.find_versions()
+  python = versions.pop('python')
+  others = [f'{name} {version}' for name, version in versions.items()]
   grid = report.grid
   rows = [
     (
@@ -187,9 +185,7 @@ def _what_was_run(report: Report) -> list[document.Block]:
       'batches are of 32 in 6.2 and 6.3.'
     ),
     document.Table(('data set', 'iterations', 'options'), rows, False),
-    document.Paragraph(
-      f'Python {platform.python_version()}, {", ".join(packages)}.'
-    ),
+    document.Paragraph(f'Python {python}, {", ".join(others)}.'),
   ]
   if report.missing:
     lines = [trial.describe() for trial in report.missing]

@@ -1,11 +1,40 @@
-"""The rules that decide on section 6's claims with the best learning rates."""
+"""The rules that decide on claims: from evidence to findings.
+
+Those of section 4, and those of section 6 that are about the best learning
+rates.
+"""
 
 import math
 
-from programs.paper import curves
+import numpy as np
+
+from programs.paper import plots
 from programs.paper import rate_search
+from programs.paper import theorem
 from programs.paper import trial_grid
 from programs.paper import verdicts
+
+
+def proof_numbers(evidence: verdicts.Evidence) -> verdicts.Finding:
+  """Theorem 4.1: naive goes to 5.05, then up by 0.1 / sqrt(1 - 0.5^t) / 3."""
+  path = _paper_walk(evidence).paths[theorem.NAIVE]
+  steps = 0.1 / 3 / np.sqrt(1 - 0.5 ** np.arange(1, len(path)))
+  errors = np.abs(path - (5 + np.append(0, np.cumsum(steps))))
+  return verdicts.Finding(
+    verdicts.counted([errors[1] < 5e-3, max(errors) < 1e-2]),
+    f'x after the first step {path[1]:.3f}; after {len(path) - 1} steps '
+    f'{path[-1]:.3f}, {max(errors):.0e} at most from the formula',
+  )
+
+
+def naive_walks_off(evidence: verdicts.Evidence) -> verdicts.Finding:
+  """Theorem 4.1: naive moves away from 0 whatever the step size."""
+  return _on_walks(evidence, theorem.NAIVE, away=True)
+
+
+def shared_does_not(evidence: verdicts.Evidence) -> verdicts.Finding:
+  """Section 4.2: local AMSGrad moves to 0 on the same problem."""
+  return _on_walks(evidence, theorem.SHARED, away=False)
 
 
 def all_well(
@@ -114,7 +143,7 @@ def sgd_is_slow(
   sgd, local, _ = evidence.searches(setting)
   wanted = 0.9 * local.mean / 100
   needed = [
-    curves.first_reaching(curves.curve(search.best, 'test/accuracy'), wanted)
+    plots.first_reaching(plots.curve(search.best, 'test/accuracy'), wanted)
     for search in (sgd, local)
   ]
   if math.isinf(needed[1]):
@@ -144,6 +173,28 @@ def naive_sends_less(
     f'{local[0] / 1e3:,.0f} and {local[1] / 1e3:,.0f}, {ratio:.1f} times as '
     'much',
   )
+
+
+def _paper_walk(evidence: verdicts.Evidence) -> theorem.Walk:
+  for walk in evidence.walks:
+    if walk.learning_rate == theorem.PAPER_RATE:
+      return walk
+  raise verdicts.NotRunError('the counterexample is missing')
+
+
+def _on_walks(
+  evidence: verdicts.Evidence, name: str, away: bool
+) -> verdicts.Finding:
+  """Decides whether x moves away from 0, or towards it, at all step sizes."""
+  _paper_walk(evidence)
+  ends = {w.learning_rate: w.paths[name] for w in evidence.walks}
+  hits = [(abs(p[-1]) > p[0]) is away for p in ends.values()]
+  words = [
+    f'alpha {rate:g}: from {path[0]:g} to {path[-1]:.3f} in {len(path) - 1} '
+    'rounds'
+    for rate, path in ends.items()
+  ]
+  return verdicts.Finding(verdicts.counted(hits), '; '.join(words))
 
 
 def _margin(

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from programs.paper import counterexample_paths
 from programs.paper import document
 from programs.paper import plots
 from programs.paper import rate_search
 from programs.paper import theorem
 from programs.paper import trial_grid
 from programs.paper import verdicts
+from programs.runs import rates
 
 BEYOND = 'beyond the paper'
 
@@ -25,11 +25,11 @@ def theorem_section(
     return [*blocks, document.Paragraph('Not run.')]
   walk = walks[0]
   picture = folder / 'theorem_4_1.png'
-  counterexample_paths.draw(walk.paths, 1, walk.learning_rate, picture, dpi=80)
-  num_rounds = len(walk.paths[counterexample_paths.NAIVE]) - 1
+  theorem.draw(walk.paths, 1, walk.learning_rate, picture, dpi=80)
+  num_rounds = len(walk.paths[theorem.NAIVE]) - 1
   rows = [
     (str(row), *(f'{path[row]:.3f}' for path in walk.paths.values()))
-    for row in counterexample_paths.shown_rounds(num_rounds)
+    for row in theorem.shown_rounds(num_rounds)
   ]
   return [
     *blocks,
@@ -97,7 +97,7 @@ def _best_table(result: rate_search.SettingResult) -> document.Table:
     rows.append(
       (
         title,
-        trial_grid.show_rate(search.best_rate),
+        rates.show(search.best_rate),
         str(len(search.best)),
         verdicts.show_accuracy(search),
         f'{np.mean(losses):.4f}',
@@ -121,10 +121,9 @@ def _best_table(result: rate_search.SettingResult) -> document.Table:
 
 def _rates_table(result: rate_search.SettingResult) -> document.Table:
   searches = list(result.searches.values())
-  rates = sorted({rate for s in searches for rate in s.by_rate})
+  tried = sorted({rate for s in searches for rate in s.by_rate})
   rows = [
-    (trial_grid.show_rate(rate), *(_outcome(s, rate) for s in searches))
-    for rate in rates
+    (rates.show(rate), *(_outcome(s, rate) for s in searches)) for rate in tried
   ]
   return document.Table(('rate', *(s.algorithm.title for s in searches)), rows)
 

@@ -1,16 +1,18 @@
 """What sections 6.1 to 6.3 of the paper run: data sets, algorithms, rates."""
 
-import math
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
 from programs.runs import experiments
+from programs.runs import rates
 
 NUM_CLIENTS = 5
 LOCAL_STEPS = 10
 EPSILON = 1e-4
+# The exponent of the smallest learning rate to try.
+_LEAST = -6
 
 
 class Algorithm(NamedTuple):
@@ -30,12 +32,15 @@ class Algorithm(NamedTuple):
   last: int
   is_adaptive: bool
 
+  def decades(self) -> list[float]:
+    """Returns the learning rates to try, in this order."""
+    return rates.decades(self.first, self.last, _LEAST)
+
 
 SGD = Algorithm('local_sgd', 'local SGD', -2, 1, False)
 LOCAL = Algorithm('silo_local_amsgrad', 'local AMSGrad', -3, 0, True)
 NAIVE = Algorithm('silo_naive_amsgrad', 'naive local AMSGrad', -3, 0, True)
 ALGORITHMS = (SGD, LOCAL, NAIVE)
-_LEAST = -6
 
 
 class Setting(NamedTuple):
@@ -121,7 +126,7 @@ class Trial(NamedTuple):
     warm_up = f'_warm_up_{self.warm_up_rounds}' if self.warm_up_rounds else ''
     return (
       f'{self.setting.name}_{self.setting.iterations}/{self.algorithm.name}'
-      f'_{show_rate(self.learning_rate)}{warm_up}_seed_{self.seed}'
+      f'_{rates.show(self.learning_rate)}{warm_up}_seed_{self.seed}'
     )
 
   @property
@@ -134,7 +139,7 @@ class Trial(NamedTuple):
     warm_up = ', warm-up' if self.warm_up_rounds else ''
     return (
       f'{self.setting.name}, {self.algorithm.title}{warm_up}, '
-      f'rate {show_rate(self.learning_rate)}, seed {self.seed}'
+      f'rate {rates.show(self.learning_rate)}, seed {self.seed}'
     )
 
   def experiment(self) -> experiments.Experiment:
@@ -178,36 +183,6 @@ class Grid(NamedTuple):
   def max_rounds(self) -> int:
     """Returns how many rounds there are if no search stops early."""
     trials = len(ALGORITHMS) * (self.seeds - 1 + 2 * self.is_refined)
-    trials += sum(len(rates) for rates in self.rates.values())
+    trials += sum(map(len, self.rates.values()))
     trials += self.has_warm_up * self.seeds
     return trials * sum(s.iterations // LOCAL_STEPS for s in self.settings)
-
-
-def decades(algorithm: Algorithm) -> list[float]:
-  """Returns the decades: from the first one up, then down to the least."""
-  up = range(algorithm.first, algorithm.last + 1)
-  down = range(algorithm.first - 1, _LEAST - 1, -1)
-  return [_rate(1, exponent) for exponent in (*up, *down)]
-
-
-def half_decades(rate: float) -> list[float]:
-  """Returns the two rates beside this one, a factor of about 3 away."""
-  exponent = math.floor(math.log10(rate) + 1e-9)
-  return [_rate(3, exponent), _rate(3, exponent - 1)]
-
-
-def is_decade(rate: float) -> bool:
-  """Returns whether a rate is a power of ten."""
-  return f'{rate:.3e}'.startswith('1.000e')
-
-
-def show_rate(rate: float) -> str:
-  """Returns a learning rate as the paper writes it: 1e-3, and 1."""
-  if rate >= 1:
-    return f'{rate:g}'
-  digits, exponent = f'{rate:e}'.split('e')
-  return f'{float(digits):g}e{int(exponent)}'
-
-
-def _rate(digit: int, exponent: int) -> float:
-  return float(f'{digit}e{exponent}')

@@ -6,13 +6,11 @@ finished trial does.
 
 import contextlib
 import pathlib
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
-import tqdm
-
+from programs.cli import progress
 from programs.paper import rate_search
 from programs.paper import trial_grid
 from programs.runs import finished
@@ -49,49 +47,40 @@ class Runner:
       max_rounds: The rounds of all trials, as far as is known.
     """
     self._folder = folder
-    self._done: set[str] = set()
+    self._done: dict[str, finished.Cell] = {}
     self._num_found = 0
-    # Nothing but the lines below where there is no terminal.
-    self._bar = tqdm.tqdm(
-      total=max_rounds, unit='round', dynamic_ncols=True, disable=None
-    )
+    self._bar = progress.Bar(max_rounds, progress.WITH_SPEED)
 
   def __call__(self, trial: trial_grid.Trial) -> finished.Cell:
     """Returns the outcome of a trial, which it may have to wait for."""
-    was_finished = is_finished(self._folder, trial)
-    self._bar.set_description(trial.describe())
-    if not was_finished:
-      self._say_what_was_found()
-    start, first_round = time.monotonic(), self._bar.n
-    cell = run_trial(self._folder, trial, self._on_round)
     if trial.name not in self._done:
-      self._done.add(trial.name)
-      self._bar.update(first_round + trial.rounds - self._bar.n)
-      self._num_found += was_finished
-    if not was_finished:
-      self._say(
-        f'{trial.describe()}: {describe(cell)} '
-        f'({time.monotonic() - start:.0f} s)'
-      )
-    return cell
+      self._done[trial.name] = self._run(trial)
+    return self._done[trial.name]
 
   def close(self) -> None:
     """Ends the bar."""
     self._say_what_was_found()
     self._bar.close()
 
-  def _on_round(self, round_number: int, metrics: Any) -> None:
-    # The first call says where a trial goes on from.
-    self._bar.update(round_number if metrics is None else 1)
+  def _run(self, trial: trial_grid.Trial) -> finished.Cell:
+    was_finished = is_finished(self._folder, trial)
+    self._num_found += was_finished
+    start = time.monotonic()
+    with self._bar.run(trial.describe(), trial.rounds) as on_round:
+      if not was_finished:
+        self._say_what_was_found()
+      cell = run_trial(self._folder, trial, on_round)
+    if not was_finished:
+      self._bar.say(
+        f'{trial.describe()}: {describe(cell)} '
+        f'({time.monotonic() - start:.0f} s)'
+      )
+    return cell
 
   def _say_what_was_found(self) -> None:
     if self._num_found:
-      self._say(f'{self._num_found} runs were finished before.')
+      self._bar.say(f'{self._num_found} runs were finished before.')
       self._num_found = 0
-
-  def _say(self, line: str) -> None:
-    with self._bar.external_write_mode():
-      print(line, file=sys.stdout, flush=True)
 
 
 @contextlib.contextmanager

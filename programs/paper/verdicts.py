@@ -13,6 +13,7 @@ from typing import NamedTuple
 from programs.paper import rate_search
 from programs.paper import theorem
 from programs.paper import trial_grid
+from programs.runs import rates
 
 # Two accuracies that are this close are "very similar", or tied.
 SIMILAR = 1.0
@@ -112,7 +113,7 @@ def counted(hits: Sequence[bool]) -> Verdict:
 def show(search: rate_search.Search) -> str:
   """Returns an algorithm's accuracy as '96.0 ± 0.3 % (3e-3)'."""
   assert search.best_rate is not None
-  rate = trial_grid.show_rate(search.best_rate)
+  rate = rates.show(search.best_rate)
   return f'{show_accuracy(search)} % (rate {rate})'
 
 

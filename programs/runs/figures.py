@@ -1,6 +1,5 @@
 """Pictures of metrics."""
 
-import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from matplotlib import figure
 
 from programs.runs import records
+from programs.runs import writing
 
 
 def new_figure(width: float, height: float) -> figure.Figure:
@@ -17,9 +17,8 @@ def new_figure(width: float, height: float) -> figure.Figure:
 
 def save(canvas: figure.Figure, path: pathlib.Path, dpi: int = 110) -> None:
   """Puts a whole picture in place of the old one."""
-  temporary = path.with_name(f'{path.stem}_temp{os.getpid() % 10000:04}')
-  canvas.savefig(temporary, dpi=dpi, format=path.suffix[1:])
-  os.replace(temporary, path)
+  with writing.replacing(path) as temporary:
+    canvas.savefig(temporary, dpi=dpi, format=path.suffix[1:])
 
 
 def series(

@@ -16,6 +16,7 @@ from programs.cli import folders
 from programs.runs import experiments
 from programs.runs import loop
 from programs.runs import records
+from programs.runs import writing
 
 _FINISHED = 'finished.json'
 
@@ -51,8 +52,8 @@ def run_cell(
   Args:
     experiment: The experiment.
     folder: The cell's own folder, which is made if need be.
-    on_round: See `training.train`. Not called for a cell that is finished.
-    checkpoint_every: See `training.train`.
+    on_round: See `loop.train`. Not called for a cell that is finished.
+    checkpoint_every: See `loop.train`.
   """
   if is_finished(folder):
     return _read(experiment, folder)
@@ -72,7 +73,7 @@ def run_cell(
     'experiment': experiment.to_dict(),
     'diverged_at': diverged_at,
   }
-  records.write_text(folder / _FINISHED, json.dumps(record, indent=2) + '\n')
+  writing.write_text(folder / _FINISHED, json.dumps(record, indent=2) + '\n')
   shutil.rmtree(folder / 'checkpoints')
   return _read(experiment, folder)
 

@@ -9,11 +9,9 @@ import contextlib
 import csv
 import errno
 import fcntl
-import importlib.metadata
 import json
 import os
 import pathlib
-import platform
 import shutil
 import sys
 from collections.abc import Iterator
@@ -25,12 +23,13 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from programs.cli import errors
+from programs.runs import packages
+from programs.runs import writing
 
 _CONFIG = 'config.json'
 _METRICS = 'metrics.csv'
 _CHECKPOINTS = 'checkpoints'
 _TENSORBOARD = 'tensorboard'
-_PACKAGES = ('tensorflow', 'tensorflow-federated', 'numpy', 'tff-local-ams')
 
 Row = dict[str, float]
 
@@ -117,12 +116,8 @@ class Records:
         f'{self._folder} has checkpoints but no {_CONFIG}: name another folder '
         'with --output_dir.'
       )
-    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
-    versions['python'] = platform.python_version()
-    write_text(
-      path,
-      json.dumps({'experiment': config, 'versions': versions}, indent=2) + '\n',
-    )
+    record = {'experiment': config, 'versions': packages.find_versions()}
+    writing.write_text(path, json.dumps(record, indent=2) + '\n')
 
   async def restore(self, initial_state: Any) -> tuple[Any, int]:
     """Returns the newest state that can be read, and its round.
@@ -287,13 +282,6 @@ def print_files(folder: pathlib.Path) -> None:
   print()
   for line, what in lines.items():
     print(f'{line:{width}}  {what}')
-
-
-def write_text(path: pathlib.Path, text: str) -> None:
-  """Puts a whole file in place of the old one."""
-  temporary = path.with_name(f'{path.name}_temp{os.getpid() % 10000:04}')
-  temporary.write_text(text)
-  os.replace(temporary, path)
 
 
 def _flatten(config: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:

@@ -1,12 +1,18 @@
-"""Testing a model, in this process and without a federated runtime."""
+"""A model with the weights that training found: its tests, and its export.
+
+Both in this process and without a federated runtime.
+"""
 
 import collections
+import os
+import pathlib
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
 import data
+from programs.runs import writing
 
 
 class Evaluator:
@@ -70,4 +76,47 @@ class Evaluator:
     self._evaluate(batches)
     return collections.OrderedDict(
       (metric.name, float(metric.result())) for metric in self._metrics
+    )
+
+
+def export_model(
+  task: data.Task,
+  weights: tff.learning.models.ModelWeights,
+  path: pathlib.Path,
+) -> None:
+  """Writes a SavedModel for others to use, in place of what there is.
+
+  `tf.saved_model.load(path).predict(x)` returns the outputs for a batch, which
+  for classifiers are logits; so does the signature `serving_default`.
+  """
+  module = _Predictor(task, weights)
+  with writing.replacing(path) as temporary:
+    tf.saved_model.save(
+      module,
+      os.fspath(temporary),
+      signatures={
+        'serving_default': tf.function(
+          lambda x: {'output': module.predict(x)},
+          input_signature=[task.model.input_spec['x']],
+        )
+      },
+    )
+
+
+class _Predictor(tf.Module):
+  """A model with its weights."""
+
+  def __init__(
+    self, task: data.Task, weights: tff.learning.models.ModelWeights
+  ):
+    super().__init__()
+    model = task.model_fn()
+    weights.assign_weights_to(model)
+    self.model_variables = [
+      *model.trainable_variables,
+      *model.non_trainable_variables,
+    ]
+    self.predict = tf.function(
+      lambda x: model.predict_on_batch(x, training=False),
+      input_signature=[task.model.input_spec['x']],
     )

@@ -4,7 +4,6 @@ import pytest
 import tensorflow as tf
 
 import data
-from programs import exports
 from programs.runs import algorithms
 from programs.runs import experiments
 from programs.runs import loop
@@ -119,7 +118,7 @@ def test_evaluation_is_that_of_the_metrics(tmp_path):
   experiment = _experiment(eval_clients=5, rounds=1)
   result = loop.train(experiment, tmp_path, _ignore)
   measured = trained_model.Evaluator(task).test(result.weights)
-  exports.export_model(task, result.weights, tmp_path / 'model')
+  trained_model.export_model(task, result.weights, tmp_path / 'model')
   loaded = tf.saved_model.load(str(tmp_path / 'model'))
   # 600 examples, so the last of the two batches is smaller.
   logits = tf.concat([loaded.predict(b['x']) for b in task.test], 0)

@@ -4,7 +4,7 @@ import argparse
 import time
 
 import fedjax
-import haiku as hk
+import haiku
 import jax
 
 from programs.benchmarking import protocol
@@ -50,18 +50,18 @@ def _build_model(model: str) -> fedjax.Model:
     layers: list = []
     for filters in workload.FILTERS[model]:
       layers += [
-        hk.Conv2D(filters, workload.KERNEL_SIZE),
+        haiku.Conv2D(filters, workload.KERNEL_SIZE),
         jax.nn.relu,
-        hk.MaxPool(2, 2, 'VALID', channel_axis=-1),
+        haiku.MaxPool(2, 2, 'VALID', channel_axis=-1),
       ]
-    layers.append(hk.Flatten())
+    layers.append(haiku.Flatten())
     for units in workload.UNITS[model]:
-      layers += [hk.Linear(units), jax.nn.relu]
-    return hk.Sequential(layers[:-1])(batch['x'])
+      layers += [haiku.Linear(units), jax.nn.relu]
+    return haiku.Sequential(layers[:-1])(batch['x'])
 
   x, y = workload.clients(model)[0]
   return fedjax.create_model_from_haiku(
-    hk.transform(logits_fn),
+    haiku.transform(logits_fn),
     sample_batch={'x': x[:1], 'y': y[:1]},
     train_loss=lambda batch, logits: (
       fedjax.metrics.unreduced_cross_entropy_loss(batch['y'], logits)

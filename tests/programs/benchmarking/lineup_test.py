@@ -1,0 +1,13 @@
+import pytest
+
+from programs.benchmarking import lineup
+
+
+def test_what_cannot_be_installed_is_one_line(tmp_path):
+  peer = lineup.Contender(
+    'peer', 'Peer', 'fake', requirements=(str(tmp_path / 'missing.whl'),)
+  )
+  with pytest.raises(lineup.UnavailableError) as raised:
+    lineup.python(peer, tmp_path)
+  assert 'missing.whl' in str(raised.value)
+  assert len(str(raised.value).splitlines()) == 1
