@@ -87,7 +87,8 @@ def _pack(
     )
   if isinstance(type_spec, tff.SequenceType):
     return tf.data.experimental.from_variant(
-      next(tensors), tff.types.type_conversions.type_to_tf_structure(type_spec)
+      next(tensors),
+      tff.types.type_conversions.type_to_tf_structure(type_spec.element),
     )
   return leaf(next(tensors))
 
