@@ -57,14 +57,35 @@ def test_map_of_the_code_is_complete():
   text = (_ROOT / 'CONTRIBUTING.md').read_text()
   sections = re.split(r'^\*\*`([\w/]+)/`\*\*', text, flags=re.MULTILINE)[1:]
   maps = dict(zip(sections[::2], sections[1::2], strict=True))
-  assert list(maps) == [
-    *('tff_local_ams', 'tff_local_ams/runtime', 'data', 'programs')
-  ]
+  there: dict[str, set[str]] = {}
+  for package in ('tff_local_ams', 'data', 'programs'):
+    for path in (_ROOT / package).rglob('*.py'):
+      folder = path.parent.relative_to(_ROOT).as_posix()
+      if path.stem not in ('__init__', '__main__'):
+        there.setdefault(folder, set()).add(path.name)
+  assert sorted(maps) == sorted(there)
   for folder, section in maps.items():
-    tables = '\n'.join(re.findall(r'^\|.*$', section, re.MULTILINE))
-    named = set(re.findall(r'`(\w+\.py)`', tables))
-    there = {path.name for path in (_ROOT / folder).glob('*.py')}
-    assert named == there - {'__init__.py', '__main__.py'}, folder
+    # Up to where the next table begins, which may be of other things.
+    (table, *_) = re.findall(r'(?:^\|.*\n)+', section, re.MULTILINE)
+    assert set(re.findall(r'`(\w+\.py)`', table)) == there[folder], folder
+
+
+def test_names_that_are_not_public_are_where_the_table_says():
+  text = (_ROOT / 'CONTRIBUTING.md').read_text()
+  section = text.split('## Names of others that are not public')[1]
+  rows = re.findall(r'^\| (`.*?) \| (`.*?) \|', section, re.MULTILINE)
+  assert len(rows) > 5
+  for names, files in rows:
+    paths = [
+      path
+      for name in re.findall(r'`([\w/.]+\.py)`', files)
+      for path in _ROOT.rglob(name)
+      if '.venv' not in path.parts
+    ]
+    assert paths, files
+    code = ''.join(path.read_text() for path in paths)
+    for name in re.findall(r'`([\w.]+)`', names):
+      assert name.split('.')[-1] in code, name
 
 
 def test_make_targets_that_are_named_exist():
