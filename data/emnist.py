@@ -40,12 +40,15 @@ class Options:
     only_digits: Use the ten digits alone instead of all 62 classes.
     model: 'mlp' for a network of 200 hidden units; the usual CNN with 'cnn',
       and unless given.
+    validation: Test on a tenth of the training examples, which are then not
+      trained on, instead of on the test set: for choosing settings.
     model_seed: Determines the model's initial weights.
   """
 
   data_dir: str | os.PathLike | None = None
   only_digits: bool = True
   model: str | None = None
+  validation: bool = False
   model_seed: int = 0
 
   def __post_init__(self):
@@ -56,6 +59,7 @@ class Options:
         f'`data_dir` must be the path of a folder, found {self.data_dir!r}.'
       )
     checks.check_flag('only_digits', self.only_digits)
+    checks.check_flag('validation', self.validation)
     checks.check_choice_if_given('model', self.model, models.IMAGE_MODELS)
     checks.check_seed('model_seed', self.model_seed)
 
@@ -71,6 +75,7 @@ class EmnistClientData(client_data.ExamplesClientData):
     client_ids: Sequence[str],
     load_fn: Callable[[], tff.simulation.datasets.ClientData],
     element_spec: client_data.Examples,
+    is_held_out: bool | None = None,
   ):
     """Wraps TFF's client data.
 
@@ -78,9 +83,12 @@ class EmnistClientData(client_data.ExamplesClientData):
       client_ids: The ids of the split's writers.
       load_fn: Returns TFF's client data. Called when it is needed.
       element_spec: The `tf.TensorSpec`s of an example.
+      is_held_out: Which of each writer's examples to have: every tenth, or
+        the others. All if `None`.
     """
     super().__init__(client_ids, element_spec)
     self._load_fn = load_fn
+    self._is_held_out = is_held_out
 
   def examples_fn(self, client_id: tf.Tensor) -> client_data.Examples:
     """Returns all examples of a writer."""
@@ -94,6 +102,12 @@ class EmnistClientData(client_data.ExamplesClientData):
     with tf.control_dependencies([exists]):
       client_id = tf.identity(client_id)
     stored = client_data.read_all(clients.serializable_dataset_fn(client_id))
+    if self._is_held_out is not None:
+      held_out = tf.range(tf.shape(stored['label'])[0]) % 10 == 9
+      chosen = held_out if self._is_held_out else ~held_out
+      stored = tf.nest.map_structure(
+        lambda t: tf.boolean_mask(t, chosen), stored
+      )
     return client_data.examples(
       1.0 - stored['pixels'][..., tf.newaxis], stored['label']
     )
@@ -123,13 +137,21 @@ def build(options: Options) -> tasks.Task:
       options.only_digits, str(path.parent)
     )
 
-  def clients(part: int, name: str) -> EmnistClientData:
+  def clients(
+    part: int, name: str, is_held_out: bool | None = None
+  ) -> EmnistClientData:
     split = f'{"digits_only" if options.only_digits else "all"}_{name}'
     return EmnistClientData(
-      _client_ids(path, split), lambda: load()[part], model.element_spec
+      _client_ids(path, split),
+      lambda: load()[part],
+      model.element_spec,
+      is_held_out,
     )
 
-  train, test = clients(0, 'train'), clients(1, 'test')
+  if options.validation:
+    train, test = clients(0, 'train', False), clients(0, 'train', True)
+  else:
+    train, test = clients(0, 'train'), clients(1, 'test')
   return tasks.Task(
     name=NAME,
     options=options,

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from data import checks
+from data import files
 from data import handwriting
 from data import mnist
 from data import models
@@ -36,6 +37,8 @@ class Options:
     full: Make the writers' digits out of all of MNIST, as in `mnist`.
     model: 'mlp' for a network of 200 hidden units; the usual CNN with 'cnn',
       and unless given.
+    validation: Test on a tenth of the training examples, which are then not
+      trained on, instead of on the test set: for choosing settings.
     seed: Determines the writers and the test examples.
     model_seed: Determines the model's initial weights.
   """
@@ -46,6 +49,7 @@ class Options:
   max_examples: int = 400
   full: bool = False
   model: str | None = None
+  validation: bool = False
   seed: int = 0
   model_seed: int = 0
 
@@ -60,6 +64,7 @@ class Options:
         f'{self.min_examples!r}, found {self.max_examples!r}.'
       )
     checks.check_flag('full', self.full)
+    checks.check_flag('validation', self.validation)
     checks.check_choice_if_given('model', self.model, models.IMAGE_MODELS)
     checks.check_seed('seed', self.seed)
     checks.check_seed('model_seed', self.model_seed)
@@ -72,6 +77,8 @@ def build(options: Options) -> tasks.Task:
     options.model, lambda: models.emnist_cnn(10, seed), 10, seed
   )
   arrays = mnist.load_arrays(options.full)
+  if options.validation:
+    arrays = files.hold_out(arrays)
   population = writers.Population(
     concentration=options.concentration,
     min_examples=options.min_examples,

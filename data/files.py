@@ -43,6 +43,17 @@ class Arrays(NamedTuple):
   test_y: np.ndarray
 
 
+def hold_out(arrays: Arrays) -> Arrays:
+  """Returns every tenth training example as the test examples."""
+  held_out = np.arange(len(arrays.train_y)) % 10 == 0
+  return Arrays(
+    arrays.train_x[~held_out],
+    arrays.train_y[~held_out],
+    arrays.train_x[held_out],
+    arrays.train_y[held_out],
+  )
+
+
 MNIST = DataFile(
   _FOLDER / 'mnist_part.npz',
   '66b428c0f0cb56b1c180b1fc1ec861acb38acc3300e9cd2329f419f87ae179da',

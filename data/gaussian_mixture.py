@@ -33,6 +33,8 @@ class Options:
       example is ambiguous; at 0.3 the algorithms differ.
     train_examples: The number of training examples of each class.
     test_examples: The number of test examples of each class.
+    validation: Test on other examples of the same kind instead of on the test
+      set: for choosing settings.
     seed: Determines the data.
     model_seed: Determines the model's initial weights.
   """
@@ -41,6 +43,7 @@ class Options:
   overlap: float = 1.0
   train_examples: int = 1000
   test_examples: int = 200
+  validation: bool = False
   seed: int = 0
   model_seed: int = 0
 
@@ -49,6 +52,7 @@ class Options:
     checks.check_positive('overlap', self.overlap)
     checks.check_count('train_examples', self.train_examples)
     checks.check_count('test_examples', self.test_examples)
+    checks.check_flag('validation', self.validation)
     checks.check_seed('seed', self.seed)
     checks.check_seed('model_seed', self.model_seed)
 
@@ -60,7 +64,8 @@ def build(options: Options) -> tasks.Task:
   )
   x, y = _draw(options, 'train', options.train_examples)
   clients = splits.name_clients(splits.by_class(y, options.num_clients))
-  test_x, test_y = _draw(options, 'test', options.test_examples)
+  test_part = 'validation' if options.validation else 'test'
+  test_x, test_y = _draw(options, test_part, options.test_examples)
   return tasks.Task(
     name=NAME,
     options=options,

@@ -24,16 +24,20 @@ class Options:
 
   Attributes:
     num_clients: The number of clients.
+    validation: Test on a tenth of the training examples, which are then not
+      trained on, instead of on the test set: for choosing settings.
     seed: Determines which client has which rows.
     model_seed: Determines the model's initial weights.
   """
 
   num_clients: int = 5
+  validation: bool = False
   seed: int = 0
   model_seed: int = 0
 
   def __post_init__(self):
     checks.check_count('num_clients', self.num_clients)
+    checks.check_flag('validation', self.validation)
     checks.check_seed('seed', self.seed)
     checks.check_seed('model_seed', self.model_seed)
 
@@ -41,6 +45,8 @@ class Options:
 def build(options: Options) -> tasks.Task:
   """Builds the task."""
   arrays = files.read(files.LETTERS)
+  if options.validation:
+    arrays = files.hold_out(arrays)
   model = models.mlp(
     arrays.train_x.shape[1], (300, 200), len(_LABEL_NAMES), options.model_seed
   )

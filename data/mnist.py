@@ -37,6 +37,8 @@ class Options:
       instead of the 12,000 that ship with the repository.
     model: 'mlp' for a network of 200 hidden units; the paper's CNN with 'cnn',
       and unless given.
+    validation: Test on a tenth of the training examples, which are then not
+      trained on, instead of on the test set: for choosing settings.
     seed: Determines the i.i.d. and the Dirichlet split.
     model_seed: Determines the model's initial weights.
   """
@@ -46,6 +48,7 @@ class Options:
   concentration: float = 0.5
   full: bool = False
   model: str | None = None
+  validation: bool = False
   seed: int = 0
   model_seed: int = 0
 
@@ -54,6 +57,7 @@ class Options:
     checks.check_count('num_clients', self.num_clients)
     checks.check_positive('concentration', self.concentration)
     checks.check_flag('full', self.full)
+    checks.check_flag('validation', self.validation)
     checks.check_choice_if_given('model', self.model, models.IMAGE_MODELS)
     checks.check_seed('seed', self.seed)
     checks.check_seed('model_seed', self.model_seed)
@@ -66,6 +70,8 @@ def build(options: Options) -> tasks.Task:
     options.model, lambda: models.paper_cnn(seed), 10, seed
   )
   arrays = load_arrays(options.full)
+  if options.validation:
+    arrays = files.hold_out(arrays)
   return tasks.Task(
     name=NAME,
     options=options,

@@ -93,7 +93,7 @@ def _read(experiment: experiments.Experiment, folder: pathlib.Path) -> Cell:
       f'{path} is not a record of this program ({error}): remove {folder} to '
       'run it again.'
     ) from error
-  if old != experiment.to_dict():
+  if not records.is_same_config(old, experiment.to_dict()):
     raise errors.ProgramError(
       f'{folder} has a finished run with other settings: remove it to run it '
       'again, or name another folder with --output_dir.'

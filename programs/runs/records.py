@@ -101,9 +101,8 @@ class Records:
       differences = [
         f'{name.rpartition(".")[2]} (there {old.get(name)}, now '
         f'{new.get(name)})'
-        for name in sorted({*old, *new})
-        if old.get(name) != new.get(name)
-        and not (name == may_grow and old.get(name, 0) < new[name])
+        for name in _differing(old, new)
+        if not (name == may_grow and old.get(name, 0) < new[name])
       ]
       if differences:
         raise errors.ProgramError(
@@ -282,6 +281,23 @@ def print_files(folder: pathlib.Path) -> None:
   print()
   for line, what in lines.items():
     print(f'{line:{width}}  {what}')
+
+
+def is_same_config(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+  """Returns whether two runs have the same settings."""
+  return not _differing(_flatten(old), _flatten(new))
+
+
+def _differing(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+  """Returns the names of settings that differ, in order.
+
+  A setting that earlier versions did not have was off.
+  """
+  return [
+    name
+    for name in sorted({*old, *new})
+    if old.get(name) != new.get(name) and (name in old or new[name])
+  ]
 
 
 def _flatten(config: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
