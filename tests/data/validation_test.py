@@ -1,4 +1,4 @@
-"""Examples held out for choosing settings: neither trained on nor the test's."""
+"""Examples held out for choosing settings: not trained on, nor the test's."""
 
 import numpy as np
 import pytest
