@@ -10,6 +10,7 @@ from tests import problems
 
 _LEARNING_BUILDERS = [
   tff_local_ams.build_local_amsgrad,
+  tff_local_ams.build_lean_local_amsgrad,
   tff_local_ams.build_local_sgd,
 ]
 _SILO_BUILDERS = [

@@ -28,6 +28,9 @@ LEARNING = {
     0.01,
     synchronising_step=tff_local_ams.SynchronisingStep.DELAYED,
   ),
+  'lean': lambda m: tff_local_ams.build_lean_local_amsgrad(
+    m, 0.01, upload_bits=32, download_bits=32
+  ),
   'local_sgd': lambda m: tff_local_ams.build_local_sgd(m, 0.01),
   'FedAvg': lambda m: _algorithms.build_unweighted_fed_avg(m, _sgdm()),
   'FedAdam': lambda m: _algorithms.build_weighted_fed_avg(
