@@ -149,13 +149,16 @@ def test_functions_used_as_operations_and_as_gradients_are_renamed():
 
 def test_variables_are_renamed():
   graph_def = graph_protos.graph_def(_serialize(_with_variable))
-  before = _shared_names(graph_def)
-  assert before
+  (before,) = {name for _, name in _shared_names(graph_def)}
   graph_defs.rename(graph_def, '_5')
-  # One that has no shared name is known by that of its node.
-  assert _shared_names(graph_def) == [
-    (node, f'{name or node}_5') for node, name in before
-  ]
+  assert {name for _, name in _shared_names(graph_def)} == {f'{before}_5'}
+
+
+def test_variable_without_a_shared_name_is_known_by_that_of_its_node():
+  graph_def = tf.compat.v1.GraphDef()
+  graph_def.node.add(name='v', op='VarHandleOp').attr['shared_name'].s = b''
+  graph_defs.rename(graph_def, '_5')
+  assert _shared_names(graph_def) == [('v', 'v_5')]
 
 
 @tff.tensorflow.computation(tff.TensorType(np.float32, [1, 8, 8, 1]))

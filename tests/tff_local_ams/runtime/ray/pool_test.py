@@ -133,10 +133,13 @@ def test_actor_that_dies_with_its_shard_pending(ray, actors):
   assert [actor.number for actor in actors.actors] == [2, 1]
 
 
-def test_actors_that_die_between_rounds_are_replaced(ray, actors):
+def test_actors_that_die_between_rounds_are_replaced(ray):
+  ray.on_run = _sum
+  actors = pool.ActorPool(ray.make_actor, 5)
   assert _run(actors) == _ALL
-  for actor in list(actors.actors):
+  for actor in ray.actors:
     actor.die()
+  # As many as would mean, of new ones, that none starts.
   assert _run(actors) == _ALL
   assert not any(actor.is_dead for actor in actors.actors)
 
@@ -173,6 +176,24 @@ def test_actors_that_do_not_start(ray, actors):
   assert 4 <= len(loads) <= 6
   ray.on_load = lambda actor, *args: None
   assert _run(actors) == _ALL
+
+
+def test_actors_that_start_at_last(ray, actors):
+  failures = []
+
+  def load(actor, *args):
+    if len(failures) < 3:
+      failures.append(actor)
+      return fake_ray.RayActorError('No more memory.')
+    return None
+
+  ray.on_load = load
+  for _ in range(2):
+    assert _run(actors) == _ALL
+    assert len(failures) == 3
+    failures.clear()
+    for actor in actors.actors:
+      actor.die()
 
 
 def _load_slowly(ray):
@@ -219,6 +240,16 @@ def test_deadline(ray, actors):
   assert all(actor.is_dead for actor in before)
   ray.on_run = _sum
   assert _run(actors, deadline=30) == _ALL
+
+
+def test_deadline_is_that_of_the_round(ray, actors):
+  def run(actor, *args):
+    ray.now += 10
+    return _sum(actor, *args)
+
+  ray.on_run = run
+  # It begins with the first shard, which is done at once.
+  assert _run(actors, deadline=30) == {0: 1, 1: 5, 2: 9, 3: 13}
 
 
 def test_deadline_counts_from_the_first_shard(ray, actors):
