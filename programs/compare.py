@@ -2,9 +2,9 @@ r"""Compares algorithms on one data set and one budget.
 
 Trains each algorithm at its best rates, with several seeds, and shows accuracy
 against rounds and against bytes moved. The rates are searched on a small grid,
-and beyond it if the best is at its edge, by the accuracy on examples that are
-held out from training: the test set chooses nothing. For example, in a few
-minutes, or as published:
+and around its best until all neighbours have been tried, by the accuracy on
+examples that are held out from training: the test set chooses nothing. For
+example, in a few minutes, or as published:
 
   .venv/bin/python -m programs.compare --dataset=gaussian_mixture \
     --overlap=0.3 --algorithms=local_amsgrad_lean,fedavg --rounds=20
@@ -212,7 +212,7 @@ def _tune(
   while grid:
     tried += [(point, run(point, tuning, validation=True)) for point in grid]
     best, _ = max(tried, key=lambda pair: _quality(pair[1]))
-    grid = rates.beyond_edge(best, [point for point, _ in tried])
+    grid = rates.around(best, [point for point, _ in tried])
     run.bar.extend(len(grid) * tuning.rounds)
   cells = [
     run(best, dataclasses.replace(schedule, seed=schedule.seed + i))

@@ -25,22 +25,22 @@ def neighbours(rate: float) -> tuple[float, float]:
   return _step(rate, 1), _step(rate, -1)
 
 
-def beyond_edge(best: Rates, tried: Sequence[Rates]) -> list[dict[str, float]]:
-  """Returns what to try next if the best rates are at an edge of those tried.
+def around(best: Rates, tried: Sequence[Rates]) -> list[dict[str, float]]:
+  """Returns the neighbours of the best rates that have not been tried.
+
+  One rate is changed at a time. If there are none, the best is not at an edge
+  of what was tried, in any direction.
 
   Args:
     best: The best rates.
     tried: All that were tried, the best among them.
   """
-  beyond = []
-  for name, rate in best.items():
-    values = [rates[name] for rates in tried]
-    above, below = neighbours(rate)
-    if rate == max(values):
-      beyond.append({**best, name: above})
-    if rate == min(values):
-      beyond.append({**best, name: below})
-  return beyond
+  points = [
+    {**best, name: rate}
+    for name, value in best.items()
+    for rate in neighbours(value)
+  ]
+  return [point for point in points if point not in tried]
 
 
 def is_decade(rate: float) -> bool:

@@ -27,23 +27,23 @@ def test_neighbours_are_half_a_decade_away(rate, above, below):
 )
 def test_a_grid_grows_where_the_best_is_at_its_edge(best, expected):
   tried = [{'learning_rate': rate} for rate in (0.03, 0.1, 0.3)]
-  found = rates.beyond_edge({'learning_rate': best}, tried)
+  found = rates.around({'learning_rate': best}, tried)
   assert found == [{'learning_rate': rate} for rate in expected]
 
 
-def test_a_grid_of_two_rates_grows_in_one_at_a_time():
+def test_all_neighbours_of_the_best_are_tried_one_rate_at_a_time():
   tried = [{'a': a, 'b': b} for a in (0.03, 0.1) for b in (1e-3, 3e-3, 1e-2)]
-  assert rates.beyond_edge({'a': 0.1, 'b': 1e-3}, tried) == [
+  assert rates.around({'a': 0.1, 'b': 1e-3}, tried) == [
     {'a': 0.3, 'b': 1e-3},
     {'a': 0.1, 'b': 3e-4},
   ]
-  assert rates.beyond_edge({'a': 0.03, 'b': 3e-3}, tried) == [
-    {'a': 0.01, 'b': 3e-3}
-  ]
+  # Nor is one at an edge that was tried with another b only.
+  tried.append({'a': 0.3, 'b': 1e-2})
+  assert rates.around({'a': 0.1, 'b': 3e-3}, tried) == [{'a': 0.3, 'b': 3e-3}]
 
 
 def test_a_grid_of_one_rate_grows_both_ways():
-  found = rates.beyond_edge({'a': 1.0}, [{'a': 1.0}])
+  found = rates.around({'a': 1.0}, [{'a': 1.0}])
   assert found == [{'a': 3.0}, {'a': 0.3}]
 
 
