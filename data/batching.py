@@ -76,7 +76,7 @@ class ClientBatches:
       ValueError: If there is no such client.
     """
     checks.check_seed('round_number', round_number)
-    if client_id not in self.client_data.client_ids:
+    if client_id not in self._known_ids:
       raise ValueError(
         '`client_id` must be an id of the client data, such as '
         f'{self.client_data.client_ids[0]!r}, found {client_id!r}.'
@@ -109,6 +109,12 @@ class ClientBatches:
       )
 
     return batches
+
+  @functools.cached_property
+  def _known_ids(self) -> Any:
+    # To look an id up in a list takes time that grows with it.
+    ids = self.client_data.client_ids
+    return frozenset(ids) if isinstance(ids, list) else ids
 
   @functools.cached_property
   def _traced_batches(self) -> Any:

@@ -12,7 +12,7 @@ from programs.paper import rate_search
 from programs.paper import sections
 from programs.paper import trial_grid
 from programs.paper import verdicts
-from programs.runs import packages
+from programs.runs import records
 from programs.runs import writing
 
 _CLASSES = {
@@ -151,7 +151,7 @@ def _rules() -> list[document.Block]:
 
 
 def _what_was_run(report: Report) -> list[document.Block]:
-  versions = packages.find_versions()
+  versions = records.find_versions()
   python = versions.pop('python')
   others = [f'{name} {version}' for name, version in versions.items()]
   grid = report.grid

@@ -9,9 +9,11 @@ import contextlib
 import csv
 import errno
 import fcntl
+import importlib.metadata
 import json
 import os
 import pathlib
+import platform
 import shutil
 import sys
 from collections.abc import Iterator
@@ -23,13 +25,13 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from programs.cli import errors
-from programs.runs import packages
 from programs.runs import writing
 
 _CONFIG = 'config.json'
 _METRICS = 'metrics.csv'
 _CHECKPOINTS = 'checkpoints'
 _TENSORBOARD = 'tensorboard'
+_PACKAGES = ('tensorflow', 'tensorflow-federated', 'numpy', 'tff-local-ams')
 
 Row = dict[str, float]
 
@@ -115,7 +117,7 @@ class Records:
         f'{self._folder} has checkpoints but no {_CONFIG}: name another folder '
         'with --output_dir.'
       )
-    record = {'experiment': config, 'versions': packages.find_versions()}
+    record = {'experiment': config, 'versions': find_versions()}
     writing.write_text(path, json.dumps(record, indent=2) + '\n')
 
   async def restore(self, initial_state: Any) -> tuple[Any, int]:
@@ -243,6 +245,12 @@ class Records:
         f'{self._folder} cannot be written to ({reason}): make room and run '
         'the same command again, to go on from the newest checkpoint.'
       ) from error
+
+
+def find_versions() -> dict[str, str]:
+  """Returns the versions of what results are made with, and of `python`."""
+  found = {name: importlib.metadata.version(name) for name in _PACKAGES}
+  return {**found, 'python': platform.python_version()}
 
 
 def read_rows(path: pathlib.Path) -> list[Row]:
