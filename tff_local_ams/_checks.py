@@ -7,6 +7,7 @@ import math
 import numbers
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 
@@ -60,3 +61,14 @@ def check_moment_hparams(beta_1: Any, beta_2: Any, epsilon: Any) -> None:
     if not 0 <= beta_2 <= 1:
       raise ValueError(f'`beta_2` must be in [0, 1], found {beta_2!r}.')
   check_positive('epsilon', epsilon)
+
+
+def check_epsilon(specs: Any, epsilon: float) -> None:
+  """Raises if `epsilon` is zero in the precision of a weight."""
+  for spec in tf.nest.flatten(specs):
+    smallest = np.finfo(spec.dtype.as_numpy_dtype).tiny
+    if epsilon < smallest:
+      raise ValueError(
+        f'`epsilon` must be at least {smallest:.2g} for weights of type '
+        f'{spec.dtype.name}, found {epsilon!r}.'
+      )

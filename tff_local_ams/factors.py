@@ -130,7 +130,7 @@ class _FactoredAMSGrad(tff.learning.optimizers.Optimizer):
     self._epsilon = epsilon
 
   def initialize(self, specs):
-    optimizers.check_epsilon(specs, self._epsilon)
+    _checks.check_epsilon(specs, self._epsilon)
     state = collections.OrderedDict(
       (key, np.float64(value))
       for key, value in zip(_HPARAMS_KEYS, self._hparams, strict=True)

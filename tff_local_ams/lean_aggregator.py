@@ -23,6 +23,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_local_ams import _checks
 from tff_local_ams import aggregators
 from tff_local_ams import factors
 from tff_local_ams import optimizers
@@ -108,7 +109,7 @@ def build_lean_aggregator(
   @tff.tensorflow.computation
   def initial_state():
     specs = tff.types.type_to_tf_tensor_specs(weights_type)
-    optimizers.check_epsilon(specs, epsilon)
+    _checks.check_epsilon(specs, epsilon)
     zeros = tuple(map(factors.zeros, tf.nest.flatten(specs)))
     first_moment = tf.nest.map_structure(
       lambda s: tf.zeros(s.shape, s.dtype), specs

@@ -60,19 +60,8 @@ def initial_moments(specs: Any, epsilon: float) -> Moments:
       lambda s: tf.constant(value, s.dtype, s.shape), specs
     )
 
-  check_epsilon(specs, epsilon)
+  _checks.check_epsilon(specs, epsilon)
   return Moments(filled(0.0), filled(0.0), filled(epsilon))
-
-
-def check_epsilon(specs: Any, epsilon: float) -> None:
-  """Raises if `epsilon` is zero in the precision of a weight."""
-  for spec in tf.nest.flatten(specs):
-    smallest = np.finfo(spec.dtype.as_numpy_dtype).tiny
-    if epsilon < smallest:
-      raise ValueError(
-        f'`epsilon` must be at least {smallest:.2g} for weights of type '
-        f'{spec.dtype.name}, found {epsilon!r}.'
-      )
 
 
 def next_first_moment(m: tf.Tensor, g: tf.Tensor, beta_1: Any) -> tf.Tensor:
