@@ -1,220 +1,173 @@
-"""Structures of tensors as blocks of few bits, and sums of such."""
+"""Structures of tensors as blocks of few bits a number, and sums of such.
+
+All tensors of a structure go into one vector that is cut into blocks. So none
+needs padding of its own, and there are few operations however many tensors
+there are. Each is divided by its mean magnitude before, and multiplied by it in
+the end: its error is relative to itself, not to its neighbours.
+"""
 
 import itertools
-import math
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from tff_local_ams.compression import blocks
-from tff_local_ams.compression import rotation
-from tff_local_ams.compression import scales
+from tff_local_ams.compression import numerics
 
-_BLOCK = 4096
-# The rotations of shorter blocks are too far from a Gaussian to be unbiased.
-_SHORTEST_BLOCK = 128
-
-
-class Piece(NamedTuple):
-  """A part of a flat tensor.
-
-  Attributes:
-    start: Where it begins.
-    stop: Where it ends.
-    shape: Number, rows and columns of its blocks, of which the last may have to
-      be padded with zeros; `None` if the piece is sent as it is.
-  """
-
-  start: int
-  stop: int
-  shape: tuple[int, int, int] | None
-
-
-def cut(size: int) -> list[Piece]:
-  """Cuts a flat tensor into blocks of 4,096, and a shorter one at its end.
-
-  That one is of the next power of two. Fewer than 128 numbers are sent as they
-  are: beside the blocks, their bytes do not matter.
-  """
-  rest = size % _BLOCK
-  tail = 2 ** (rest - 1).bit_length() if rest >= _SHORTEST_BLOCK else 0
-  if tail == _BLOCK:
-    rest = tail = 0
-  start = size - rest
-  pieces = []
-  if start:
-    count = math.ceil(start / _BLOCK)
-    pieces.append(Piece(0, start, (count, *_sides(_BLOCK))))
-  if tail:
-    pieces.append(Piece(start, size, (1, *_sides(tail))))
-  elif rest:
-    pieces.append(Piece(start, size, None))
-  return pieces
-
-
-def _sides(size: int) -> tuple[int, int]:
-  rows = 2 ** ((size.bit_length() - 1) // 2)
-  return rows, size // rows
+# Of shorter tensors the bytes do not matter.
+_SHORTEST_TENSOR = 128
+# How much shorter a value is made than it may be, because sums are rounded.
+_MARGIN = 1e-5
 
 
 class Encoded(NamedTuple):
-  """Blocks as they are sent.
+  """A structure as it is sent.
 
   Attributes:
-    codes: Of type uint8 and shape [blocks, bytes of a block].
-    scales: Of shape [blocks].
+    blocks: Some `blocks.Blocks`.
+    units: The mean magnitudes of the tensors that are in them.
+    exact: The other tensors, as they are.
   """
 
-  codes: Any
-  scales: Any
+  blocks: Any
+  units: Any
+  exact: Any
 
 
 class Codec:
   """Encodes structures of one type, and decodes them into sums.
 
-  A sum is a flat list of pieces, so that adding to it moves no numbers around.
+  A sum is a flat list of tensors, of float32 for those of half precision.
   """
 
   def __init__(self, specs: Any, bits: int, *, keep_norms: bool = False):
-    """Cuts the tensors.
+    """Decides which tensors go into blocks.
 
     Args:
-      specs: A structure of `tf.TensorSpec`s. Tensors that are not of a floating
-        point type are sent as they are.
-      bits: 1, 2, 3, 4, 8 or 16 for a number; 32 sends all as it is.
-      keep_norms: See `blocks.encode`.
+      specs: A structure of `tf.TensorSpec`s.
+      bits: 1, 2, 3, 4, 8 or 16 for a number. At 32 all tensors are sent as they
+        are, and always those not of a floating point type and short ones.
+      keep_norms: Whether what is decoded must not be longer than what was
+        encoded, for which it may have to be shorter than unbiased.
     """
-    self._specs = specs
+    self._structure = specs
+    self._specs = tf.nest.flatten(specs)
     self._bits = bits
     self._keep_norms = keep_norms
-    self._cuts = [self._cut(spec) for spec in tf.nest.flatten(specs)]
-    self._pieces = list(itertools.chain(*self._cuts))
-    self._num_random_bytes = [
-      rotation.num_bytes(piece.shape) if piece.shape else 0
-      for piece in self._pieces
+    self._in_blocks = [
+      bits < 32
+      and spec.dtype.is_floating
+      and spec.shape.num_elements() >= _SHORTEST_TENSOR
+      for spec in self._specs
+    ]
+    self._sizes = [
+      spec.shape.num_elements()
+      for spec in itertools.compress(self._specs, self._in_blocks)
     ]
 
   @property
-  def is_random(self) -> bool:
-    """Whether anything is not sent as it is, for which there must be a seed."""
-    return any(self._num_random_bytes)
+  def has_blocks(self) -> bool:
+    """Whether there is anything that is not sent as it is."""
+    return any(self._in_blocks)
 
-  def encode(self, value: Any, seed: tf.Tensor | None) -> Any:
-    """Returns the value with tuples of what is sent in place of its tensors.
+  def units(self, value: Any) -> tf.Tensor:
+    """Returns the mean magnitudes of the tensors that go into blocks."""
+    return tf.stack(
+      [tf.reduce_mean(tf.abs(vector)) for vector in self._vectors(value)]
+    )
+
+  def encode(self, value: Any, units: Any, seed: Any) -> Encoded:
+    """Returns what is sent of a value.
 
     Args:
       value: Of the type that the codec was made for.
-      seed: Two int32 numbers, if the codec `is_random`.
+      units: The `units` of the value, if it `has_blocks`.
+      seed: Two int32 numbers, if it `has_blocks`.
     """
-    random = iter(self._random_bytes(seed))
-    tensors = (tf.reshape(t, [-1]) for t in tf.nest.flatten(value))
-    return tf.nest.pack_sequence_as(
-      self._specs,
-      [
-        tuple(self._encode(tensor, piece, next(random)) for piece in pieces)
-        for tensor, pieces in zip(tensors, self._cuts, strict=True)
-      ],
+    tensors = tf.nest.flatten(value)
+    exact = [t for t, b in zip(tensors, self._in_blocks, strict=True) if not b]
+    if not self.has_blocks:
+      return Encoded((), (), exact)
+    divisors = tf.unstack(numerics.divisor(units))
+    vector = tf.concat(
+      list(map(tf.divide, self._vectors(value), divisors)), axis=0
     )
+    encoded = blocks.encode(vector, seed, self._bits)
+    if self._keep_norms:
+      encoded = self._shorten(encoded, vector, units, seed)
+    return Encoded(encoded, units, exact)
 
   def zero(self) -> list[tf.Tensor]:
     """Returns the sum of nothing."""
-    specs = tf.nest.flatten(self._specs)
     return [
-      tf.zeros(
-        piece.shape or [piece.stop - piece.start], scales.wide(spec.dtype)
-      )
-      for spec, pieces in zip(specs, self._cuts, strict=True)
-      for piece in pieces
+      tf.zeros(spec.shape, numerics.wide(spec.dtype)) for spec in self._specs
     ]
 
   def add(
     self,
-    total: list[tf.Tensor],
-    encoded: Any,
-    seed: tf.Tensor | None,
+    total: Sequence[tf.Tensor],
+    encoded: Encoded,
+    seed: Any,
     weight: tf.Tensor,
-    accepted: tf.Tensor,
   ) -> list[tf.Tensor]:
-    """Returns the sum and `weight` times what was sent, if that is accepted.
+    """Returns the sum and `weight` times what was sent.
 
     Args:
       total: The sum.
       encoded: What `encode` has returned.
       seed: As given to `encode`.
       weight: A scalar.
-      accepted: Whether to add it; if not, it may hold anything.
     """
-
-    def weigh(x):
-      return tf.where(accepted, x * tf.cast(weight, x.dtype), tf.zeros_like(x))
-
-    sent = iter(tf.nest.flatten(encoded))
+    exact = iter(encoded.exact)
+    vectors, units = iter(()), iter(())
+    if self.has_blocks:
+      vector = self._decode(encoded.blocks, seed)
+      vectors = iter(tf.split(vector, self._sizes))
+      units = iter(tf.unstack(encoded.units))
     result = []
-    for piece, random, old in zip(
-      self._pieces, self._random_bytes(seed), total, strict=True
-    ):
-      if piece.shape:
-        codes, factors = next(sent), weigh(next(sent))
-        new = blocks.decode(codes, factors, piece.shape, random, self._bits)
-      else:
-        new = weigh(tf.cast(next(sent), old.dtype))
-      result.append(old + new)
+    for old, in_blocks in zip(total, self._in_blocks, strict=True):
+      factor = tf.cast(weight, old.dtype)
+      if in_blocks:
+        factor *= tf.cast(next(units), old.dtype)
+      numbers = next(vectors) if in_blocks else next(exact)
+      numbers = tf.reshape(tf.cast(numbers, old.dtype), old.shape)
+      result.append(old + numbers * factor)
     return result
 
-  def value(self, total: list[tf.Tensor]) -> Any:
+  def value(self, total: Sequence[tf.Tensor]) -> Any:
     """Returns a sum as a structure like those that were encoded."""
-    pieces = iter(total)
-    tensors = []
-    for spec, cuts in zip(
-      tf.nest.flatten(self._specs), self._cuts, strict=True
-    ):
-      flat = [
-        tf.reshape(next(pieces), [-1])[: piece.stop - piece.start]
-        for piece in cuts
-      ]
-      tensor = tf.reshape(tf.concat(flat, axis=0), spec.shape)
-      tensors.append(tf.cast(tensor, spec.dtype))
-    return tf.nest.pack_sequence_as(self._specs, tensors)
-
-  def _cut(self, spec: tf.TensorSpec) -> list[Piece]:
-    size = spec.shape.num_elements()
-    if size and spec.dtype.is_floating and self._bits < 32:
-      return cut(size)
-    return [Piece(0, size, None)]
-
-  def _random_bytes(self, seed: tf.Tensor | None) -> list[tf.Tensor | None]:
-    """Returns the random bytes of each piece."""
-    if not self.is_random:
-      return [None] * len(self._pieces)
-    counts = self._num_random_bytes
-    return tf.split(rotation.random_bytes(seed, sum(counts)), counts)
-
-  def _encode(
-    self, tensor: tf.Tensor, piece: Piece, random: tf.Tensor | None
-  ) -> tf.Tensor | Encoded:
-    tensor = tensor[piece.start : piece.stop]
-    if piece.shape is None:
-      return tensor
-    tensor = tf.cast(tensor, scales.wide(tensor.dtype))
-    # Of numbers up to one, squares neither overflow nor vanish.
-    peak = tf.reduce_max(tf.abs(tensor))
-    tensor = tf.cast(tensor * scales.inverse(peak), tf.float32)
-    padding = math.prod(piece.shape) - (piece.stop - piece.start)
-    codes, factors = blocks.encode(
-      tf.reshape(tf.pad(tensor, [[0, padding]]), piece.shape),
-      random,
-      self._bits,
-      keep_norms=self._keep_norms,
+    return tf.nest.pack_sequence_as(
+      self._structure,
+      [
+        tf.cast(tensor, spec.dtype)
+        for tensor, spec in zip(total, self._specs, strict=True)
+      ],
     )
-    return Encoded(codes, tf.cast(factors, peak.dtype) * peak)
 
+  def _vectors(self, value: Any) -> list[tf.Tensor]:
+    tensors = itertools.compress(tf.nest.flatten(value), self._in_blocks)
+    return [tf.reshape(tf.cast(t, tf.float32), [-1]) for t in tensors]
 
-def is_finite(encoded: Any) -> tf.Tensor:
-  """Returns whether what was sent, and so what was encoded, is finite."""
-  finite = [
-    tf.reduce_all(tf.math.is_finite(tensor))
-    for tensor in tf.nest.flatten(encoded)
-    if tensor.dtype.is_floating
-  ]
-  return tf.reduce_all([True, *finite])
+  def _decode(self, encoded: Sequence[blocks.Blocks], seed: Any) -> tf.Tensor:
+    return blocks.decode(encoded, sum(self._sizes), seed, self._bits)
+
+  def _shorten(
+    self,
+    encoded: Sequence[blocks.Blocks],
+    vector: tf.Tensor,
+    units: tf.Tensor,
+    seed: Any,
+  ) -> list[blocks.Blocks]:
+    """Returns blocks that are together no longer than the vector."""
+    relative = tf.unstack(units / numerics.divisor(tf.reduce_max(units)))
+
+    def norm(vector):
+      parts = zip(tf.split(vector, self._sizes), relative, strict=True)
+      return tf.linalg.global_norm([part * unit for part, unit in parts])
+
+    allowed = (1 - _MARGIN) * norm(vector)
+    length = norm(self._decode(encoded, seed))
+    factor = tf.minimum(tf.math.divide_no_nan(allowed, length), 1.0)
+    return [blocks.Blocks(codes, scales * factor) for codes, scales in encoded]

@@ -20,12 +20,14 @@ def pack(codes: tf.Tensor, bits: int) -> tf.Tensor:
   words = tf.bitcast(
     tf.reshape(codes, [*leading, last // per_byte, per_byte]), wide
   )
-  packed = words
-  for i in range(1, per_byte):
-    # From the low bits of byte i to where they belong in byte 0.
-    shift = tf.constant(i * (8 - bits), wide)
-    packed |= tf.bitwise.right_shift(words, shift)
-  return tf.cast(packed & tf.constant(255, wide), tf.uint8)
+  # The sum of shifts that bring each byte's bits to their place in the last
+  # byte. No two of the others meet, so that nothing is carried over.
+  top = 8 * (per_byte - 1)
+  shifts = sum(1 << (top - i * (8 - bits)) for i in range(per_byte))
+  packed = tf.bitwise.right_shift(
+    words * tf.constant(shifts, wide), tf.constant(top, wide)
+  )
+  return tf.cast(packed, tf.uint8)
 
 
 def look_up(packed: tf.Tensor, bits: int, values: np.ndarray) -> tf.Tensor:

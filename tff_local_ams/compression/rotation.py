@@ -1,13 +1,15 @@
 """Rotations after which a block of numbers looks like a sample of a Gaussian.
 
-Random signs, a Hadamard transform, random signs, and half a transform:
+Random signs and a Hadamard transform, twice:
 
-    z = (H_a (x * s) H_b * t) H_b      for a block x of a rows and b columns
+    z = H (H (x * s) * t)
 
-`H_a x H_b` is the transform of all `a * b` numbers, by two products with small
-matrices, which is what processors are best at. After a single transform a block
-with few large numbers in it is anything but Gaussian: all of z is as large as
-they make it, and the small numbers are lost.
+Once is not enough: a few large numbers make all of z equally large, up to
+signs, and the small ones are lost in it.
+
+A transform of many numbers is three of few, each along one side of a cube of
+them, and these are products with small matrices, which is what processors are
+best at.
 """
 
 import functools
@@ -19,10 +21,9 @@ import tensorflow as tf
 from tff_local_ams.compression import packing
 
 
-def num_bytes(shape: tuple[int, int, int]) -> int:
+def num_bytes(count: int, size: int) -> int:
   """Returns how many random bytes a rotation of such blocks takes."""
-  count, rows, columns = shape
-  return math.ceil((count + 1) * rows * columns / 8)
+  return (count + 1) * size // 8
 
 
 def random_bytes(seed: tf.Tensor, count: int) -> tf.Tensor:
@@ -48,43 +49,44 @@ def rotate(blocks: tf.Tensor, random: tf.Tensor) -> tf.Tensor:
   """Rotates blocks, each by signs of its own.
 
   Args:
-    blocks: Of type float32 and shape [blocks, rows, columns], where the numbers
-      of rows and columns are powers of two.
+    blocks: Of type float32 and shape [blocks, numbers]. The number of numbers
+      is a power of two, and at least 8.
     random: `num_bytes` of `random_bytes`.
   """
   first, second = _signs(blocks.shape, random)
-  return _mix_columns(_mix_rows(_mix_columns(blocks * first)) * second)
+  return _transform(_transform(blocks * first) * second)
 
 
 def rotate_back(blocks: tf.Tensor, random: tf.Tensor) -> tf.Tensor:
   """Undoes `rotate` by the same random bytes."""
   first, second = _signs(blocks.shape, random)
-  return _mix_columns(_mix_rows(_mix_columns(blocks) * second)) * first
+  return _transform(_transform(blocks) * second) * first
 
 
 def _signs(
   shape: tf.TensorShape, random: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns the first signs of each block, and the second ones, of all."""
-  _, rows, columns = shape
+  """Returns each block's first signs, and the second ones, which all share.
+
+  The first are enough to make the blocks' errors independent.
+  """
+  size = shape[1]
   signs = np.array([-1.0, 1.0])
-  shared = rows * columns // 8
-  # The first make the blocks' errors independent, which one set of the second
-  # then leaves so.
   return (
-    tf.reshape(packing.look_up(random[shared:], 1, signs), shape),
-    tf.reshape(packing.look_up(random[:shared], 1, signs), [rows, columns]),
+    tf.reshape(packing.look_up(random[size // 8 :], 1, signs), shape),
+    packing.look_up(random[: size // 8], 1, signs),
   )
 
 
-def _mix_columns(blocks: tf.Tensor) -> tf.Tensor:
-  columns = blocks.shape[-1]
-  mixed = tf.matmul(tf.reshape(blocks, [-1, columns]), _hadamard(columns))
+def _transform(blocks: tf.Tensor) -> tf.Tensor:
+  exponent = blocks.shape[1].bit_length() - 1
+  first, second, third = (2 ** ((exponent + i) // 3) for i in range(3))
+  mixed = tf.matmul(tf.reshape(blocks, [-1, third]), _hadamard(third))
+  mixed = tf.reshape(mixed, [-1, second, third])
+  mixed = tf.matmul(_hadamard(second), mixed)
+  mixed = tf.reshape(mixed, [-1, first, second * third])
+  mixed = tf.matmul(_hadamard(first), mixed)
   return tf.reshape(mixed, blocks.shape)
-
-
-def _mix_rows(blocks: tf.Tensor) -> tf.Tensor:
-  return tf.matmul(_hadamard(blocks.shape[-2]), blocks)
 
 
 @functools.cache
