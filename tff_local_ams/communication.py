@@ -15,7 +15,7 @@ import tensorflow_federated as tff
 from tff_local_ams import silo_process
 from tff_local_ams.runtime import compiler
 
-_MODEL_NAMES = ('trainable', 'non_trainable', 'delta')
+_MODEL_NAMES = ('trainable', 'non_trainable', 'delta', 'quantised')
 _MOMENT_NAMES = ('first_moment', 'second_moment', 'max_second_moment')
 
 
