@@ -454,15 +454,15 @@ def lean_bound_terms(
   this order: the initial gap, the variance of gradients and of who takes part,
   quantised uploads, momentum twice, and the clients' drift together with the
   quantised download. With `B = beta_1^k`, `Q = 1 + q / N` and
-  `l = log(max(1, n G^2 / epsilon)) / 2` they are:
+  `ell = log(max(1, n G^2 / epsilon)) / 2` they are:
 
   ```
   8 / (alpha T) (E[f(x_0)] - min f)
   8 L alpha d / (N epsilon) (kappa sigma^2 + k tau^2)
   4 L alpha d / (N epsilon) k q G^2
-  8 d / T b G^2 / sqrt(epsilon) (1 + B sqrt(q l R / N))
+  8 d / T b G^2 / sqrt(epsilon) (1 + B sqrt(q ell R / N))
   16 L alpha d / T b^2 G^2 / epsilon (1 + B sqrt(q R / N))^2
-  L^2 / sqrt(epsilon) (8 (alpha G sqrt(Q d / epsilon) rho + delta)^2
+  L^2 / sqrt(epsilon) (8 (alpha G sqrt(Q d / epsilon) rho + eta)^2
                        + 2 alpha^2 b^2 G^2 Q d / epsilon)
   ```
 
@@ -483,7 +483,7 @@ def lean_bound_terms(
       of a coordinate of their gradients, where N of them are drawn for a round;
       zero where all take part.
     upload_error: q, the relative squared error of an upload.
-    download_error: delta, the bound of the norm of the download's error.
+    download_error: eta, the bound of the norm of the download's error.
     num_columns: n, the largest of the matrices' last dimensions; 1 for vectors.
 
   Raises:

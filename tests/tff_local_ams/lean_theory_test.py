@@ -643,3 +643,18 @@ def test_bound_holds_and_needs_its_term(name, report_figure):
   )
   assert measured <= sum(terms)
   assert measured > sum(terms) - terms[case.term]
+
+
+def test_numbers_of_the_page():
+  k, beta_1, b = 10, 0.9, 9
+  assert b * beta_1**k == pytest.approx(3.1, abs=0.05)
+  assert b * beta_1**50 == pytest.approx(0.05, abs=0.005)
+  last = b * beta_1**k + k - 1 - theory.momentum_carry(k - 1, beta_1)
+  assert last == pytest.approx(6.6, abs=0.05)
+  assert theory.lean_drift(k, beta_1) == pytest.approx(4.0, abs=0.05)
+  assert theory.lean_drift(k, 0.0) == pytest.approx((k - 1) / 2)
+  assert theory.variance_factor(k, beta_1) == pytest.approx(1.18, abs=0.005)
+  assert k * 0.0096 / 2 == pytest.approx(0.05, abs=0.005)
+  assert k * 0.57 / 2 == pytest.approx(2.9, abs=0.051)
+  largest = theory.lean_learning_rate(1, 10**6, 1, k, 1.0, 1e-5)
+  assert largest == pytest.approx(8e-5, rel=0.02)

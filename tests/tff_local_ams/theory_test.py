@@ -151,7 +151,7 @@ def test_round_in_numbers():
 
 
 def test_lean_terms_in_numbers():
-  # By hand, with T = 2e4, b = 1, B = 1/4, q R / N = 100 and l = log(100):
+  # By hand, with T = 2e4, b = 1, B = 1/4, q R / N = 100, ell = log(100):
   # 8 / 20 * 3; 8 * 2e-3 * 625 * (1.04 / 4 + 2 / 25); 4 * 2e-3 * 625 * 2;
   # 8 * 1.25e-3 * 250 * (...); 16 * 2e-3 * 1.25e-3 * 2500 * (1 + 10 / 4)^2;
   # 40 * (8 * (0.45 * unit + 0.1)^2 + 2 * unit^2) with the drift's unit.
