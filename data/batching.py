@@ -81,7 +81,7 @@ class ClientBatches:
         '`client_id` must be an id of the client data, such as '
         f'{self.client_data.client_ids[0]!r}, found {client_id!r}.'
       )
-    return tf.data.Dataset.from_tensor_slices(
+    return _as_dataset(
       self._traced_batches(
         tf.constant(client_id), tf.constant(round_number, tf.int64)
       )
@@ -104,7 +104,7 @@ class ClientBatches:
 
     @tff.tensorflow.computation(ClientRound(np.str_, np.int64))
     def batches(client_round):
-      return tf.data.Dataset.from_tensor_slices(
+      return _as_dataset(
         self._batches(client_round.client_id, client_round.round_number)
       )
 
@@ -136,3 +136,17 @@ class ClientBatches:
       tf.reshape(orders, [-1])[:needed], [self.num_batches, self.batch_size]
     )
     return tf.nest.map_structure(lambda t: tf.gather(t, rows), everything)
+
+
+def _as_dataset(batches: Any) -> tf.data.Dataset:
+  """Returns a data set of batches, [k, batch size, ...].
+
+  Of the batches' size its type does not tell: who makes a model for it may have
+  other batches, too.
+  """
+  dataset = tf.data.Dataset.from_tensor_slices(batches)
+  spec = tf.nest.map_structure(
+    lambda s: tf.TensorSpec([None, *s.shape[1:]], s.dtype), dataset.element_spec
+  )
+  variant = tf.data.experimental.to_variant(dataset)
+  return tf.data.experimental.from_variant(variant, spec)

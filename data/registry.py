@@ -48,7 +48,7 @@ def task_options(name: str) -> type[Any]:
   Examples:
     >>> import data
     >>> data.task_options('letter_recognition')()
-    Options(num_clients=5, seed=0, model_seed=0)
+    Options(num_clients=5, validation=False, seed=0, model_seed=0)
   """
   checks.check_choice('name', name, TASK_NAMES)
   return _REGISTRY[name].options

@@ -70,8 +70,8 @@ def measure_communication(
     ValueError: If the size of something that is sent depends on its value.
 
   Examples:
-    Of a model that has one weight of four bytes, a client gets the weight and
-    three moments, and returns all but v-hat:
+    Of a model that has one weight of four bytes, a client gets the weight, m
+    and v-hat, and returns its update, m and v:
 
     >>> import tensorflow as tf
     >>> import tensorflow_federated as tff
@@ -86,7 +86,7 @@ def measure_communication(
     >>> process = tff_local_ams.build_local_amsgrad(model_fn, learning_rate=0.1)
     >>> cost = tff_local_ams.communication.measure_communication(process)
     >>> cost.down[:4]
-    (4, 4, 4, 4)
+    (4, 4, 0, 4)
     >>> cost.up[:4]
     (4, 4, 4, 0)
   """

@@ -45,25 +45,22 @@ def run(program: Coroutine[Any, Any, None], context: Any) -> None:
     asyncio.run(run_to_its_end())
 
   thread = threading.Thread(target=target, name='program', daemon=True)
-  thread.start()
   try:
-    _wait(ended)
+    thread.start()
+    while not ended.done():
+      concurrent.futures.wait([ended], _SECONDS_BETWEEN_LOOKS)
   except KeyboardInterrupt:
     # What Python says of TFF's coroutines that are cut short.
     warnings.filterwarnings('ignore', message='coroutine .* never awaited')
-    for function in cancel:
-      with contextlib.suppress(RuntimeError):  # The loop may just have ended.
-        function()
-    _wait(ended)
+    while thread.is_alive() and not ended.done():
+      while cancel:  # Once: the program may be cleaning up.
+        with contextlib.suppress(RuntimeError):  # The loop may just have ended.
+          cancel.pop()()
+      concurrent.futures.wait([ended], _SECONDS_BETWEEN_LOOKS)
     # The thread may have to wait for a round in TFF's own runtime: not here.
     raise
   thread.join()
   ended.result()
-
-
-def _wait(future: concurrent.futures.Future[None]) -> None:
-  while not future.done():
-    concurrent.futures.wait([future], timeout=_SECONDS_BETWEEN_LOOKS)
 
 
 async def _until_failure(task: asyncio.Task[None]) -> None:

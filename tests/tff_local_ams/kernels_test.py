@@ -50,8 +50,9 @@ def test_kernels_put_out_what_they_change(build, changed):
   num_tensors = 2 * len(changed)
   assert outputs == {
     'optimizer_step': 2 + num_tensors,
-    # Also the weights before the last step, the metrics, and the examples.
-    'local_steps': 2 + num_tensors + 2 + 1 + 1,
+    # Also the weights before the last step, the metrics, and the numbers of
+    # examples and steps.
+    'local_steps': 2 + num_tensors + 2 + 1 + 2,
     '_all_finite': 1,
   }
 

@@ -107,7 +107,7 @@ _WRONG = [
   ('programs.train', f'{_GAUSSIAN} --full', 2, 'mixture has no --full, only'),
   (
     *('programs.train', '--dataset=emnist --data_seed=3', 2),
-    'emnist has no --data_seed, only --data_dir, --only_digits.',
+    'emnist has no --data_seed, only --data_dir, --only_digits, ',
   ),
   (
     *('programs.train', f'{_GAUSSIAN} --num_clients=3', 2),
