@@ -85,6 +85,18 @@ CONTENDERS = {
       'bare_xla', 'bare TensorFlow with XLA', 'bare', '--compiler=xla'
     ),
     _contender('device', 'Local AMSGrad on device', 'tff', '--runtime=device'),
+    _contender(
+      'lean',
+      'lean Local AMSGrad on device',
+      'tff',
+      *('--runtime=device', '--algorithm=lean'),
+    ),
+    _contender(
+      'lean_floats',
+      'lean Local AMSGrad, floats, on device',
+      'tff',
+      *('--runtime=device', '--algorithm=lean_floats'),
+    ),
     _contender('ray', 'Local AMSGrad on Ray', 'tff', '--runtime=ray'),
     _contender('native', 'Local AMSGrad on native', 'tff'),
     _contender('tff', 'stock TFF', 'tff', *_STOCK),

@@ -62,6 +62,14 @@ def _build_process(
 ) -> tff.learning.templates.LearningProcess:
   if algorithm == 'local_amsgrad':
     return tff_local_ams.build_local_amsgrad(model_fn, workload.LEARNING_RATE)
+  if algorithm == 'lean':
+    return tff_local_ams.build_lean_local_amsgrad(
+      model_fn, workload.LEARNING_RATE
+    )
+  if algorithm == 'lean_floats':
+    return tff_local_ams.build_lean_local_amsgrad(
+      model_fn, workload.LEARNING_RATE, upload_bits=32, download_bits=32
+    )
   return tff.learning.algorithms.build_unweighted_fed_avg(
     model_fn, tff.learning.optimizers.build_adam(workload.LEARNING_RATE)
   )
@@ -83,7 +91,7 @@ def _model_fn(model: str, kind: str) -> Any:
 if __name__ == '__main__':
   protocol.main(
     main,
-    algorithm=('local_amsgrad', 'fed_avg'),
+    algorithm=('local_amsgrad', 'fed_avg', 'lean', 'lean_floats'),
     runtime=('native', 'device', 'ray'),
     model_kind=('functional', 'keras'),
     # 0 is all at once.
