@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from tff_local_ams.runtime import client_errors
 from tff_local_ams.runtime import compiler
-from tff_local_ams.runtime import devices as devices_lib
+from tff_local_ams.runtime import devices
 from tff_local_ams.runtime import graphs
 
 Tensors: TypeAlias = Sequence[tf.Tensor]
@@ -51,18 +51,18 @@ class DeviceWorkers:
 
   def __init__(
     self,
-    devices: Sequence[str] | str | None = None,
+    wanted: Sequence[str] | str | None = None,
     clients_in_parallel: int | None = None,
   ):
     """Chooses the devices.
 
     Args:
-      devices: See `devices.choose_devices`.
+      wanted: See `devices.choose_devices`.
       clients_in_parallel: See `devices.choose_clients_in_parallel`.
     """
-    names = devices_lib.choose_devices(devices)
+    names = devices.choose_devices(wanted)
     counts = {
-      name: devices_lib.choose_clients_in_parallel(clients_in_parallel, name)
+      name: devices.choose_clients_in_parallel(clients_in_parallel, name)
       for name in names
     }
     # Neighbouring clients go to different devices.
