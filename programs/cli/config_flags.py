@@ -156,6 +156,7 @@ def _describe_defaults(
     values.setdefault(getattr(options_type(), name), []).append(owner)
   if list(values) == [None]:
     return f'Only for {", ".join(types)}.'
+  values.pop(None, None)  # What it is unless given, its description says.
   if len(values) == 1 and len(types) == num_owners:
     return f'Default: {help_page.show_value(next(iter(values)))}.'
   defaults = [

@@ -23,8 +23,20 @@ _RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
 }
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-  """Checks the ranges of all options when they are made."""
+  """The options of all algorithms, whose ranges are checked when they are made.
+
+  Attributes:
+    upload_bits: With how many bits clients send each number of the model's
+      update: 1, 2, 3, 4, 8, 16, or 32 for floats as they are, which it is
+      unless given.
+    download_bits: With how many bits the server sends each weight of the model:
+      4, 6, 8, 16, or 32 for floats as they are, which it is unless given.
+  """
+
+  upload_bits: int | None = None
+  download_bits: int | None = None
 
   def __post_init__(self) -> None:
     for name, value in vars(self).items():
@@ -47,11 +59,6 @@ class AmsgradOptions(Options):
       the denominator.
     warm_up_rounds: How many rounds at the start only measure the gradients.
     server_learning_rate: The server's learning rate.
-    upload_bits: With how many bits clients send each number of the model's
-      update: 1, 2, 3, 4, 8, 16, or 32 for floats as they are, which it is
-      unless given.
-    download_bits: With how many bits the server sends each weight of the model:
-      4, 6, 8, 16, or 32 for floats as they are, which it is unless given.
   """
 
   learning_rate: float = 3e-3
@@ -60,33 +67,19 @@ class AmsgradOptions(Options):
   epsilon: float = 1e-4
   warm_up_rounds: int = 1
   server_learning_rate: float = 1.0
-  upload_bits: int | None = None
-  download_bits: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
-class LeanOptions(Options):
+class LeanOptions(AmsgradOptions):
   """The options of lean Local AMSGrad.
 
   Attributes:
-    learning_rate: See `AmsgradOptions`, as for all others.
-    beta_1: See `AmsgradOptions`.
-    beta_2: See `AmsgradOptions`.
     epsilon: What v-hat is at least.
-    warm_up_rounds: See `AmsgradOptions`.
-    server_learning_rate: See `AmsgradOptions`.
-    upload_bits: See `AmsgradOptions`.
-    download_bits: See `AmsgradOptions`.
   """
 
-  learning_rate: float = 3e-3
-  beta_1: float = 0.9
-  beta_2: float = 0.99
   epsilon: float = 1e-5
-  warm_up_rounds: int = 1
-  server_learning_rate: float = 1.0
-  upload_bits: int = 4
-  download_bits: int = 8
+  upload_bits: int | None = 4
+  download_bits: int | None = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,14 +89,10 @@ class SgdOptions(Options):
   Attributes:
     learning_rate: See `AmsgradOptions`.
     server_learning_rate: See `AmsgradOptions`.
-    upload_bits: See `AmsgradOptions`.
-    download_bits: See `AmsgradOptions`.
   """
 
   learning_rate: float = 0.1
   server_learning_rate: float = 1.0
-  upload_bits: int | None = None
-  download_bits: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,8 +105,6 @@ class ServerAdamOptions(Options):
     beta_1: See `AmsgradOptions`.
     beta_2: See `AmsgradOptions`.
     epsilon: See `AmsgradOptions`.
-    upload_bits: See `AmsgradOptions`.
-    download_bits: See `AmsgradOptions`.
   """
 
   learning_rate: float = 0.1
@@ -125,31 +112,13 @@ class ServerAdamOptions(Options):
   beta_1: float = 0.9
   beta_2: float = 0.99
   epsilon: float = 1e-3
-  upload_bits: int | None = None
-  download_bits: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
-class TwiceAdamOptions(Options):
-  """The options of Adam on the clients, which forget it, and on the server.
-
-  Attributes:
-    learning_rate: See `AmsgradOptions`, as for all others.
-    server_learning_rate: See `AmsgradOptions`.
-    beta_1: See `AmsgradOptions`.
-    beta_2: See `AmsgradOptions`.
-    epsilon: See `AmsgradOptions`.
-    upload_bits: See `AmsgradOptions`.
-    download_bits: See `AmsgradOptions`.
-  """
+class TwiceAdamOptions(ServerAdamOptions):
+  """The options of Adam on the clients, which forget it, and on the server."""
 
   learning_rate: float = 3e-4
-  server_learning_rate: float = 0.01
-  beta_1: float = 0.9
-  beta_2: float = 0.99
-  epsilon: float = 1e-3
-  upload_bits: int | None = None
-  download_bits: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,15 +129,11 @@ class ServerAdagradOptions(Options):
     learning_rate: See `AmsgradOptions`, as for all others.
     server_learning_rate: See `AmsgradOptions`.
     epsilon: See `AmsgradOptions`.
-    upload_bits: See `AmsgradOptions`.
-    download_bits: See `AmsgradOptions`.
   """
 
   learning_rate: float = 0.1
   server_learning_rate: float = 0.03
   epsilon: float = 1e-3
-  upload_bits: int | None = None
-  download_bits: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,15 +145,11 @@ class ProximalOptions(Options):
     server_learning_rate: See `AmsgradOptions`.
     proximal_strength: The factor of FedProx's penalty, half the squared
       distance from the server's weights.
-    upload_bits: See `AmsgradOptions`.
-    download_bits: See `AmsgradOptions`.
   """
 
   learning_rate: float = 0.1
   server_learning_rate: float = 1.0
   proximal_strength: float = 0.1
-  upload_bits: int | None = None
-  download_bits: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,15 +160,11 @@ class MimeLiteOptions(Options):
     learning_rate: See `AmsgradOptions`.
     server_learning_rate: See `AmsgradOptions`.
     momentum: Mime-lite's momentum, in [0, 1), which the clients share.
-    upload_bits: See `AmsgradOptions`.
-    download_bits: See `AmsgradOptions`.
   """
 
   learning_rate: float = 0.03
   server_learning_rate: float = 1.0
   momentum: float = 0.9
-  upload_bits: int | None = None
-  download_bits: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,8 +177,6 @@ class ClientAdamOptions(Options):
     beta_2: See `AmsgradOptions`.
     epsilon: See `AmsgradOptions`.
     server_learning_rate: See `AmsgradOptions`.
-    upload_bits: See `AmsgradOptions`.
-    download_bits: See `AmsgradOptions`.
   """
 
   learning_rate: float = 1e-3
@@ -229,5 +184,3 @@ class ClientAdamOptions(Options):
   beta_2: float = 0.999
   epsilon: float = 1e-7
   server_learning_rate: float = 1.0
-  upload_bits: int | None = None
-  download_bits: int | None = None
