@@ -157,7 +157,7 @@ def _describe_defaults(
   if list(values) == [None]:
     return f'Only for {", ".join(types)}.'
   values.pop(None, None)  # What it is unless given, its description says.
-  if len(values) == 1 and len(types) == num_owners:
+  if [len(owners) for owners in values.values()] == [num_owners]:
     return f'Default: {help_page.show_value(next(iter(values)))}.'
   defaults = [
     f'{help_page.show_value(value)} for {", ".join(owners)}'
