@@ -9,7 +9,7 @@ with the weights that `programs.train` finds with the same flags. For example:
     --rounds=200 --eval_clients=50 --output_dir=results/emnist_style
 
 Those who run TFF's programs on a platform of their own can start from here:
-`train` works on any, and `local_platform` is what they have to replace.
+`train` works on any, and `federated_program.platform` is what they replace.
 
 With --eval_clients the model is evaluated on so many clients' own examples, by
 `tff.learning.algorithms.build_fed_eval`. The output folder gets config.json,

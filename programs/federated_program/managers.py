@@ -42,7 +42,7 @@ class RoundRecorder:
 
     Args:
       run_records: Where to write.
-      on_round: As for `training.train`.
+      on_round: As for `loop.train`.
       last_round: The round whose state is written in any case.
       checkpoint_every: After how many rounds the state is written.
     """

@@ -1,7 +1,7 @@
 """A training run as a value: everything that determines its weights.
 
 Programs make experiments from flags or by themselves, and hand them to
-`training.train`.
+`loop.train`.
 """
 
 import dataclasses
