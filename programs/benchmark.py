@@ -12,9 +12,15 @@ their own, made on first use; what cannot be installed is left out.
   .venv/bin/python -m programs.benchmark \
     --flagfile=programs/configs/benchmark.flags
 
+  .venv/bin/python -m programs.benchmark --start --models=mlp,emnist_cnn
+
+With --start it measures what a person waits for instead: new programs, until
+their first round is done.
+
 The output folder gets benchmark.csv with all times, benchmark.md with the
 tables, benchmark.png, and logs/ with what the contenders said. Earlier results
-of models that are not measured again are kept.
+of models that are not measured again are kept. --start leaves start.csv and
+start.md.
 """
 
 import dataclasses
@@ -28,6 +34,7 @@ from programs.benchmarking import children
 from programs.benchmarking import lineup
 from programs.benchmarking import measurements
 from programs.benchmarking import race
+from programs.benchmarking import starts
 from programs.benchmarking import summary
 from programs.benchmarking import workload
 from programs.cli import config_flags
@@ -47,7 +54,10 @@ class BenchmarkConfig:
   """How it is measured, and where results go.
 
   Attributes:
-    repetitions: How many rounds of each contender and cohort are timed.
+    start: Measure the time from the start of Python to the end of the first
+      round, with the smallest cohort, instead of that of rounds.
+    repetitions: How many rounds of each contender and cohort are timed, or how
+      many starts.
     warm_up_rounds: How many rounds with the smallest cohort are run before, and
       do not count; larger cohorts have one each.
     slowest: Leave out contenders that take more than this many times as long as
@@ -58,6 +68,7 @@ class BenchmarkConfig:
     output_dir: The folder for everything that the benchmark leaves.
   """
 
+  start: bool = False
   repetitions: int = 5
   warm_up_rounds: int = 2
   slowest: float = 10.0
@@ -109,6 +120,9 @@ def main() -> None:
     _cohorts(), config.repetitions, config.warm_up_rounds, config.slowest
   )
   folder = folders.make_folder(config.output_dir)
+  if config.start:
+    _measure_starts(models, names, plan, config, folder)
+    return
   found = measurements.read(folder / 'benchmark.csv')
   try:
     if not config.report_only:
@@ -162,6 +176,38 @@ def _measure(
         kind = measurements.LEFT_OUT
         found.add(measurements.Measurement(model, name, kind, note=reason))
       summary.write(found, folder)
+
+
+def _measure_starts(
+  models: Sequence[str],
+  names: Sequence[str],
+  plan: race.Plan,
+  config: BenchmarkConfig,
+  folder: pathlib.Path,
+) -> None:
+  """Measures what people wait for, and ends with a table."""
+  if not flags.FLAGS['contenders'].present:
+    names = starts.DEFAULT_CONTENDERS
+  contenders = [lineup.CONTENDERS[name] for name in names]
+  contenders = [c for c in contenders if config.peers or not c.is_peer]
+  pythons, missing = _install(contenders, config.environments_dir)
+  for name, reason in missing.items():
+    print(f'{name} is left out: {reason}.')
+  logs = folder / 'logs'
+  logs.mkdir(exist_ok=True)
+  total = len(models) * len(pythons) * plan.repetitions
+  with progress.Bar(total, progress.WITH_DETAILS) as bar:
+    try:
+      found = starts.measure(
+        models, pythons, plan.cohorts[0], plan.repetitions, logs, bar
+      )
+    except children.ContenderError as error:
+      raise errors.ProgramError(
+        f'The starts could not be measured: {error}.'
+      ) from error
+  print(
+    f'\n{starts.write(found, folder)}\n{folder / "start.csv"} has all times.'
+  )
 
 
 def _install(

@@ -187,6 +187,18 @@ def tree(root: int) -> list[psutil.Process]:
     return []
 
 
+def cpu_seconds(root: int) -> float:
+  """Returns how long processors worked for a process and its descendants."""
+  total = 0.0
+  for process in tree(root):
+    with contextlib.suppress(psutil.Error):
+      times = process.cpu_times()
+      # Of those that have ended, their parents know.
+      total += times.user + times.system
+      total += times.children_user + times.children_system
+  return total
+
+
 def kill(processes: Sequence[psutil.Process]) -> None:
   """Ends those of the processes that are still there."""
   for process in processes:

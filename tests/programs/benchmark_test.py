@@ -30,6 +30,23 @@ def test_measures_and_leaves_no_process(tmp_path, run_program):
   assert not processes.find('--largest_cohort=3')
 
 
+def test_measures_starts(tmp_path, run_program):
+  done = run_program(
+    *('-m', 'programs.benchmark', '--start', '--models=mlp', '--cohorts=2'),
+    *('--contenders=bare', '--repetitions=2', f'--output_dir={tmp_path}'),
+  )
+  assert (done.returncode, done.stderr) == (0, '')
+  assert (tmp_path / 'start.md').read_text() in done.stdout
+  assert '| bare TensorFlow | ' in done.stdout
+  with open(tmp_path / 'start.csv', newline='') as lines:
+    rows = list(csv.DictReader(lines))
+  assert [row['repetition'] for row in rows] == ['1', '2']
+  # To import TensorFlow takes longer.
+  assert all(float(row['seconds']) > 0.5 for row in rows)
+  assert all(float(row['cpu']) > 0.5 for row in rows)
+  assert not processes.find('--largest_cohort=2')
+
+
 @pytest.fixture(name='short_folder')
 def _short_folder():
   """A folder for sockets, whose paths must not be long."""
