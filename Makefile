@@ -18,8 +18,7 @@ notebook: environment ## Open the tutorials in JupyterLab.
 	  --LabApp.news_url=None $(if $(filter 0,$(shell id -u)),--allow-root)
 
 test: environment lint ## Run the linters and the tests.
-	@$(RUN) -m pytest -m "not slow" -n 3 \
-	  --dist loadgroup
+	@$(RUN) -m pytest -m "not slow" -n 3 --dist loadgroup --durations=10
 
 test-slow: environment ## Run the tests that take minutes.
 	@$(RUN) -m pytest -m slow
@@ -33,7 +32,7 @@ format: environment ## Format the code.
 	@$(RUN) -m ruff check --fix --quiet .
 	@$(RUN) -m ruff format .
 
-docs: environment ## Make the site with the API reference.
+docs: environment ## Make the site: pages, tutorials, API reference.
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 	@echo 'Open site/index.html.'
 

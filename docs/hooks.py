@@ -5,11 +5,20 @@ The pages are read in two places: on a repository's host, where a link such as
 this folder only. So what they link to comes along, below `repository/`, and
 their links are turned there. What MkDocs then finds no target for, it reports
 as for any other link.
+
+A notebook becomes a page: it is run, and shown with what it prints and draws.
+EXECUTE_TUTORIALS=0 in the environment shows them without, in no time.
 """
 
+import functools
 import os
 import re
+import tempfile
 
+import latex2mathml.converter
+import nbclient
+import nbconvert
+import nbformat
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File
 from mkdocs.structure.files import Files
@@ -17,9 +26,17 @@ from mkdocs.structure.pages import Page
 
 _ALONG = 'repository'
 # Folders, sources and the like have no page: their links become plain text.
-_SHOWN = ('.csv', '.ipynb', '.json', '.md', '.pdf', '.png', '.svg')
+_SHOWN = ('.csv', '.json', '.md', '.pdf', '.png', '.svg')
+_NOTEBOOK = '.ipynb'
 # A link or an image: its label, its target, and what follows the target.
 _LINK = re.compile(r'!?\[([^\[\]]*)\]\(([^()\s#:]+)([^()]*)\)')
+# Formulas, and code, in which a dollar is a dollar.
+_MATHS = re.compile(
+  r'(?P<code>```.*?```|`[^`\n]*`)'
+  r'|\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^$]+?)\$',
+  re.DOTALL,
+)
+_SECONDS_FOR_A_CELL = 900
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -31,11 +48,62 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
       path, uri = _target(page, link, config)
       if files.get_file_from_path(uri) or not _comes_along(path, uri):
         continue
+      if path.endswith(_NOTEBOOK):
+        pages.append(_add_notebook(path, uri, files, config))
+        continue
       file = File.generated(config, uri, abs_src_path=path)
       files.append(file)
       if file.is_documentation_page():
         pages.append(file)
   return files
+
+
+def _add_notebook(
+  path: str, uri: str, files: Files, config: MkDocsConfig
+) -> File:
+  """Adds a notebook's page and its pictures."""
+  text, pictures = _convert(path)
+  folder = os.path.dirname(uri)
+  for name, content in pictures.items():
+    picture = os.path.join(folder, name)
+    files.append(File.generated(config, picture, content=content))
+  page = File.generated(config, uri, content=text)
+  # Links in it are relative to where the notebook is.
+  page.abs_src_path = path
+  files.append(page)
+  return page
+
+
+@functools.cache
+def _convert(path: str) -> tuple[str, dict[str, bytes]]:
+  """Returns a notebook as Markdown, with its pictures by name."""
+  notebook = nbformat.read(path, as_version=4)
+  stem = os.path.basename(path).removesuffix(_NOTEBOOK)
+  if os.environ.get('EXECUTE_TUTORIALS') != '0':
+    print(f'Running {stem} ...', flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+      nbclient.NotebookClient(
+        notebook,
+        timeout=_SECONDS_FOR_A_CELL,
+        kernel_name='python3',
+        resources={'metadata': {'path': folder}},
+      ).execute()
+  resources = {'unique_key': stem, 'output_files_dir': stem}
+  text, resources = nbconvert.MarkdownExporter().from_notebook_node(
+    notebook, resources=resources
+  )
+  return _MATHS.sub(_mathml, text), resources['outputs']
+
+
+def _mathml(match: re.Match[str]) -> str:
+  """Returns a formula in MathML, which browsers know without any script."""
+  if match['code']:
+    return match['code']
+  formula = match['block'] or match['inline']
+  display = 'block' if match['block'] else 'inline'
+  # Markdown takes an empty line for the end of what is not its own.
+  words = ' '.join(formula.split())
+  return latex2mathml.converter.convert(words, display=display)
 
 
 def on_page_markdown(
@@ -63,6 +131,8 @@ def _target(
   if uri.startswith(os.pardir):
     root = os.path.dirname(config.config_file_path)
     uri = os.path.join(_ALONG, os.path.relpath(path, root))
+  if uri.endswith(_NOTEBOOK):
+    uri = uri.removesuffix(_NOTEBOOK) + '.md'
   return path, uri
 
 
@@ -70,6 +140,6 @@ def _comes_along(path: str, uri: str) -> bool:
   return (
     uri.startswith(_ALONG + os.sep)
     and os.pardir not in uri
-    and path.endswith(_SHOWN)
+    and path.endswith((*_SHOWN, _NOTEBOOK))
     and os.path.isfile(path)
   )

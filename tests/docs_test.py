@@ -1,11 +1,13 @@
 """The site can be built, has every public name, and its examples are true."""
 
 import ast
+import base64
 import collections
 import doctest
 import importlib
 import importlib.util
 import inspect
+import os
 import pathlib
 import pkgutil
 import re
@@ -14,6 +16,7 @@ import sys
 import types
 from collections.abc import Iterator
 
+import nbformat
 import pytest
 import tensorflow_federated as tff
 
@@ -32,10 +35,13 @@ cli()
 """
 
 
-def _build_site(config_file: pathlib.Path, site: pathlib.Path) -> None:
+def _build_site(
+  config_file: pathlib.Path, site: pathlib.Path, *, execute: bool = False
+) -> None:
   command = [sys.executable, '-c', _MKDOCS, 'build', '--strict']
   process = subprocess.run(
     [*command, '--config-file', config_file, '--site-dir', site],
+    env={**os.environ, 'EXECUTE_TUTORIALS': str(int(execute))},
     capture_output=True,
     text=True,
     check=False,
@@ -117,6 +123,13 @@ _FILES = {
 }
 
 
+# A picture, in PNG.
+_PIXEL = (
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAA'
+  'AABJRU5ErkJggg=='
+)
+
+
 def _write_files(folder: pathlib.Path, files: dict[str, str]) -> None:
   for name, content in files.items():
     path = folder / name
@@ -149,6 +162,38 @@ def test_linked_files_come_along(tmp_path):
   ) in readme
   following = (site / 'repository/data/next/index.html').read_text()
   assert '<a href="../numbers.json" title="of it">' in following
+
+
+def test_notebooks_are_pages_with_what_they_print_and_draw(tmp_path):
+  _write_files(tmp_path, _FILES)
+  index = '[tutorial](../work/tutorial.ipynb#a-heading)'
+  _write_files(tmp_path, {'docs/index.md': index})
+  cells = [
+    nbformat.v4.new_markdown_cell(
+      '# Tutorial\n\n[data](../data/README.md), `$5`, $\\sqrt{v}$\n\n'
+      '## A heading'
+    ),
+    nbformat.v4.new_code_cell('print(6 * 7)'),
+    nbformat.v4.new_code_cell(
+      'import base64\nfrom IPython import display\n'
+      f'display.Image(base64.b64decode({_PIXEL!r}))'
+    ),
+  ]
+  notebook = nbformat.v4.new_notebook(cells=cells)
+  (tmp_path / 'work').mkdir()
+  nbformat.write(notebook, tmp_path / 'work' / 'tutorial.ipynb')
+  site = tmp_path / 'site'
+  _build_site(tmp_path / 'mkdocs.yml', site, execute=True)
+  home = (site / 'index.html').read_text()
+  assert 'href="repository/work/tutorial/#a-heading"' in home
+  page = (site / 'repository/work/tutorial/index.html').read_text()
+  assert '42' in page
+  assert '<msqrt>' in page
+  assert '<code>$5</code>' in page
+  assert 'href="../../data/"' in page
+  (picture,) = re.findall(r'<img[^>]*src="([^"]*)"', page)
+  path = (site / 'repository/work/tutorial' / picture).resolve()
+  assert path.read_bytes() == base64.b64decode(_PIXEL)
 
 
 @pytest.mark.parametrize(
