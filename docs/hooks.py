@@ -36,6 +36,7 @@ _MATHS = re.compile(
   r'|\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^$]+?)\$',
   re.DOTALL,
 )
+_WIDGET = 'application/vnd.jupyter.widget-view+json'
 _SECONDS_FOR_A_CELL = 900
 
 
@@ -88,6 +89,12 @@ def _convert(path: str) -> tuple[str, dict[str, bytes]]:
         kernel_name='python3',
         resources={'metadata': {'path': folder}},
       ).execute()
+  for cell in notebook.cells:
+    # Progress bars move in a notebook only.
+    if cell.cell_type == 'code':
+      cell.outputs = [
+        o for o in cell.outputs if _WIDGET not in o.get('data', {})
+      ]
   resources = {'unique_key': stem, 'output_files_dir': stem}
   text, resources = nbconvert.MarkdownExporter().from_notebook_node(
     notebook, resources=resources
@@ -103,7 +110,9 @@ def _mathml(match: re.Match[str]) -> str:
   display = 'block' if match['block'] else 'inline'
   # Markdown takes an empty line for the end of what is not its own.
   words = ' '.join(formula.split())
-  return latex2mathml.converter.convert(words, display=display)
+  maths = latex2mathml.converter.convert(words, display=display)
+  # To Markdown a formula that begins a line is a block, a span is not.
+  return maths if match['block'] else f'<span>{maths}</span>'
 
 
 def on_page_markdown(
