@@ -173,7 +173,8 @@ def _find(options: Options) -> pathlib.Path:
     if options.data_dir is not None and not folder.is_dir():
       raise files.DataFileError(
         f'`data_dir` must be a folder that holds {FILE_NAME}, found {folder}, '
-        'which is not a folder: correct the path or make the folder.'
+        'which is not a folder: correct the path or make the folder.',
+        'data_dir',
       )
     path.open('rb').close()
   except FileNotFoundError:
@@ -182,7 +183,8 @@ def _find(options: Options) -> pathlib.Path:
     raise files.DataFileError(
       f'{path} must be a readable file, but opening it says "{e.strerror}": '
       'give yourself permission to read the folder and the file, or name '
-      'another folder in `data_dir`.'
+      'another folder in `data_dir`.',
+      'data_dir',
     ) from e
   return path
 
@@ -201,7 +203,8 @@ def _download(options: Options, path: pathlib.Path) -> None:
       f'{path} must be there or be downloadable, but it is missing and the '
       f'download says "{e}": connect to a network, name the folder that holds '
       f'the (decompressed) file in `data_dir`, or use the data set '
-      '`emnist_style`, which ships with the repository.'
+      '`emnist_style`, which ships with the repository.',
+      'data_dir',
     ) from e
 
 
@@ -223,7 +226,8 @@ def _client_ids(path: pathlib.Path, split: str) -> list[str]:
         if missing:
           raise files.DataFileError(
             f'{expected}, but its table `{table}` lacks the columns '
-            f'{", ".join(sorted(missing))}: {remedy}.'
+            f'{", ".join(sorted(missing))}: {remedy}.',
+            'data_dir',
           )
       rows = connection.execute(
         'SELECT DISTINCT client_id FROM client_metadata '
@@ -233,10 +237,11 @@ def _client_ids(path: pathlib.Path, split: str) -> list[str]:
       client_ids = [row[0] for row in rows]
   except sqlite3.Error as e:
     raise files.DataFileError(
-      f'{expected}, but SQLite says "{e}": {remedy}.'
+      f'{expected}, but SQLite says "{e}": {remedy}.', 'data_dir'
     ) from e
   if not client_ids:
     raise files.DataFileError(
-      f'{expected} with a split `{split}`, but no client is in it: {remedy}.'
+      f'{expected} with a split `{split}`, but no client is in it: {remedy}.',
+      'data_dir',
     )
   return client_ids

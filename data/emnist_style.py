@@ -59,9 +59,11 @@ class Options:
     checks.check_count('min_examples', self.min_examples)
     checks.check_count('max_examples', self.max_examples)
     if self.max_examples < self.min_examples:
-      raise ValueError(
+      raise checks.ArgumentError(
         '`max_examples` must be at least `min_examples`, '
-        f'{self.min_examples!r}, found {self.max_examples!r}.'
+        f'{self.min_examples!r}, found {self.max_examples!r}.',
+        'max_examples',
+        'min_examples',
       )
     checks.check_flag('full', self.full)
     checks.check_flag('validation', self.validation)

@@ -109,7 +109,8 @@ def load_arrays(full: bool) -> files.Arrays:
     raise files.DataFileError(
       'All of MNIST must be at ~/.keras/datasets/mnist.npz or be downloadable, '
       f'but Keras says "{e}": put the file there, connect to a network, or do '
-      'without `full`, with the part that ships with the repository.'
+      'without `full`, with the part that ships with the repository.',
+      'full',
     ) from e
   return files.Arrays(*train, *test)
 

@@ -204,7 +204,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     draw(data.load_task(name, **arguments), show, path)
   except (data.DataFileError, ImportError, OSError, ValueError) as e:
     print(f'error: {e}', file=sys.stderr)
-    return 2 if type(e) is ValueError else 1
+    return 2 if isinstance(e, checks.ArgumentError) else 1
   print(f'Wrote {path}.')
   return 0
 

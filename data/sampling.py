@@ -58,9 +58,10 @@ class ClientSampler:
     checks.check_seed('seed', self.seed)
     checks.check_probability('dropout', self.dropout)
     if self.clients_per_round > len(self.client_ids):
-      raise ValueError(
+      raise checks.ArgumentError(
         '`clients_per_round` must be at most the number of clients, '
-        f'{len(self.client_ids)}, found {self.clients_per_round!r}.'
+        f'{len(self.client_ids)}, found {self.clients_per_round!r}.',
+        'clients_per_round',
       )
 
   def sample(self, round_number: int) -> Cohort:

@@ -83,7 +83,9 @@ class CompareConfig:
     checks.check_count('seeds', self.seeds)
     checks.check_count('tuning_rounds', self.tuning_rounds, at_least=0)
     if not 0 < self.target <= 1:
-      raise ValueError(f'`target` must be in (0, 1], found {self.target}.')
+      raise checks.ArgumentError(
+        f'`target` must be in (0, 1], found {self.target}.', 'target'
+      )
 
   @property
   def wire(self) -> dict[str, int]:

@@ -21,6 +21,7 @@ import math
 import pathlib
 import sys
 
+from data import checks
 from programs.cli import config_flags
 from programs.cli import entry_point
 from programs.cli import errors
@@ -68,11 +69,14 @@ class Config:
     for name in ('iterations', 'seeds', 'theorem_rounds'):
       value = getattr(self, name)
       if value is not None and value < 1:
-        raise ValueError(f'`{name}` must be at least 1, found {value}.')
+        raise checks.ArgumentError(
+          f'`{name}` must be at least 1, found {value}.', name
+        )
     if self.iterations and self.iterations % trial_grid.LOCAL_STEPS:
-      raise ValueError(
+      raise checks.ArgumentError(
         f'`iterations` must be a multiple of {trial_grid.LOCAL_STEPS}, found '
-        f'{self.iterations}.'
+        f'{self.iterations}.',
+        'iterations',
       )
 
 

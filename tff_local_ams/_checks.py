@@ -11,26 +11,38 @@ import numpy as np
 import tensorflow as tf
 
 
+class ArgumentError(ValueError):
+  """A wrong value of an argument.
+
+  Attributes:
+    arguments: The arguments that the message names, in backticks.
+  """
+
+  def __init__(self, message: str, *arguments: str):
+    super().__init__(message)
+    self.arguments = arguments
+
+
 def check_real(name: str, value: Any) -> None:
   """Raises unless `value` is a finite real number."""
   if isinstance(value, bool) or not isinstance(value, numbers.Real):
     raise TypeError(f'`{name}` must be a number, found {value!r}.')
   if not math.isfinite(value):
-    raise ValueError(f'`{name}` must be finite, found {value!r}.')
+    raise ArgumentError(f'`{name}` must be finite, found {value!r}.', name)
 
 
 def check_nonnegative(name: str, value: Any) -> None:
   """Raises unless `value` is a number in [0, inf)."""
   check_real(name, value)
   if value < 0:
-    raise ValueError(f'`{name}` must be nonnegative, found {value!r}.')
+    raise ArgumentError(f'`{name}` must be nonnegative, found {value!r}.', name)
 
 
 def check_positive(name: str, value: Any) -> None:
   """Raises unless `value` is a number in (0, inf)."""
   check_real(name, value)
   if value <= 0:
-    raise ValueError(f'`{name}` must be positive, found {value!r}.')
+    raise ArgumentError(f'`{name}` must be positive, found {value!r}.', name)
 
 
 def check_count(name: str, value: Any, *, at_least: int) -> None:
@@ -38,7 +50,9 @@ def check_count(name: str, value: Any, *, at_least: int) -> None:
   if isinstance(value, bool) or not isinstance(value, numbers.Integral):
     raise TypeError(f'`{name}` must be an integer, found {value!r}.')
   if value < at_least:
-    raise ValueError(f'`{name}` must be at least {at_least}, found {value!r}.')
+    raise ArgumentError(
+      f'`{name}` must be at least {at_least}, found {value!r}.', name
+    )
 
 
 def check_instance(name: str, value: Any, kind: type) -> None:
@@ -55,11 +69,15 @@ def check_moment_hparams(beta_1: Any, beta_2: Any, epsilon: Any) -> None:
   if not tf.is_tensor(beta_1):
     check_real('beta_1', beta_1)
     if not 0 <= beta_1 < 1:
-      raise ValueError(f'`beta_1` must be in [0, 1), found {beta_1!r}.')
+      raise ArgumentError(
+        f'`beta_1` must be in [0, 1), found {beta_1!r}.', 'beta_1'
+      )
   if not tf.is_tensor(beta_2):
     check_real('beta_2', beta_2)
     if not 0 <= beta_2 <= 1:
-      raise ValueError(f'`beta_2` must be in [0, 1], found {beta_2!r}.')
+      raise ArgumentError(
+        f'`beta_2` must be in [0, 1], found {beta_2!r}.', 'beta_2'
+      )
   check_positive('epsilon', epsilon)
 
 
@@ -68,7 +86,8 @@ def check_epsilon(specs: Any, epsilon: float) -> None:
   for spec in tf.nest.flatten(specs):
     smallest = np.finfo(spec.dtype.as_numpy_dtype).tiny
     if epsilon < smallest:
-      raise ValueError(
+      raise ArgumentError(
         f'`epsilon` must be at least {smallest:.2g} for weights of type '
-        f'{spec.dtype.name}, found {epsilon!r}.'
+        f'{spec.dtype.name}, found {epsilon!r}.',
+        'epsilon',
       )

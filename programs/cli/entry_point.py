@@ -63,8 +63,6 @@ def run(main: Callable[[], None]) -> None:
     app.run(main_fn, flags_parser=parse)
   except errors.UsageError as error:
     _stop(2, str(error))
-  except errors.ProgramError as error:
-    _stop(1, str(error))
   except BrokenPipeError:
     # Who read the output, such as `head`, is gone. Nor can Python write what
     # is left at its end.
@@ -75,6 +73,11 @@ def run(main: Callable[[], None]) -> None:
   except KeyboardInterrupt as interrupt:
     _say_last(' '.join(['Interrupted.', *interrupt.args]))
     _exit_at_once(130)
+  except Exception as error:
+    if not hasattr(error, 'arguments'):
+      raise
+    # Their messages are for the user, and name arguments that are flags here.
+    _stop(2 if isinstance(error, ValueError) else 1, errors.as_flags(error))
 
 
 def _parse(argv: Sequence[str]) -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any
 
 import tensorflow_federated as tff
 
+from data import checks
+from programs import failures
 from programs.cli import config_flags
 from programs.cli import errors
-from programs.runs import experiments
 from tff_local_ams import runtime
 
 _RUNTIMES = ('device', 'native', 'ray')
@@ -37,21 +38,25 @@ class RuntimeConfig:
 
   def __post_init__(self):
     if self.runtime not in _RUNTIMES:
-      raise ValueError(
+      raise checks.ArgumentError(
         f'`runtime` must be one of {", ".join(_RUNTIMES)}, found '
-        f'{self.runtime!r}{errors.did_you_mean(self.runtime, _RUNTIMES)}'
+        f'{self.runtime!r}{errors.did_you_mean(self.runtime, _RUNTIMES)}',
+        'runtime',
       )
     if self.ray_address is not None and not re.fullmatch(
       r'auto|[^/]+:\d+', self.ray_address
     ):
-      raise ValueError(
-        f'`ray_address` must be HOST:PORT or auto, found {self.ray_address!r}.'
+      raise checks.ArgumentError(
+        f'`ray_address` must be HOST:PORT or auto, found {self.ray_address!r}.',
+        'ray_address',
       )
     for name, owner in (('devices', 'device'), ('ray_address', 'ray')):
       if getattr(self, name) is not None and self.runtime != owner:
-        raise ValueError(
+        raise checks.ArgumentError(
           f'`{name}` must not be given unless `runtime` is {owner}, found '
-          f'{self.runtime!r}.'
+          f'{self.runtime!r}.',
+          name,
+          'runtime',
         )
 
 
@@ -82,12 +87,12 @@ def _entered(make_context: Callable[[RuntimeConfig], Any]) -> Iterator[Any]:
   with contextlib.ExitStack() as stack:
     try:
       context = stack.enter_context(make_context(config))
-    except (ValueError, ImportError, ConnectionError) as error:
-      raise errors.UsageError(experiments.as_flags(str(error))) from error
+    except (ImportError, ConnectionError) as error:
+      raise errors.UsageError(str(error)) from error
     try:
       yield context
     except runtime.ClientError as error:
-      raise errors.ProgramError(str(error)) from error
+      raise failures.ProgramError(str(error)) from error
 
 
 @contextlib.contextmanager

@@ -4,6 +4,8 @@ import dataclasses
 import math
 from collections.abc import Callable
 
+from data import checks
+
 # As `tff_local_ams.compression` offers them.
 UPLOAD_BITS = (1, 2, 3, 4, 8, 16, 32)
 DOWNLOAD_BITS = (4, 6, 8, 16, 32)
@@ -44,7 +46,9 @@ class Options:
         continue
       is_right, words = _RANGES[name]
       if not (math.isfinite(value) and is_right(value)):
-        raise ValueError(f'`{name}` must be {words}, found {value!r}.')
+        raise checks.ArgumentError(
+          f'`{name}` must be {words}, found {value!r}.', name
+        )
 
 
 @dataclasses.dataclass(frozen=True)
