@@ -46,11 +46,11 @@ def check_positive(name: str, value: Any) -> None:
     )
 
 
-def check_probability(name: str, value: Any) -> None:
-  """Raises unless `value` is a number in [0, 1]."""
+def check_dropout(name: str, value: Any) -> None:
+  """Raises unless `value` is a number in [0, 1): at 1 nobody ever answers."""
   _check_number(name, value)
-  if not 0 <= value <= 1:
-    raise ArgumentError(f'`{name}` must be in [0, 1], found {value!r}.', name)
+  if not 0 <= value < 1:
+    raise ArgumentError(f'`{name}` must be in [0, 1), found {value!r}.', name)
 
 
 def check_flag(name: str, value: Any) -> None:

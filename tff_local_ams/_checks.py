@@ -64,20 +64,26 @@ def check_instance(name: str, value: Any, kind: type) -> None:
     )
 
 
+def check_decay(name: str, value: Any) -> None:
+  """Raises unless `value` is a number in [0, 1)."""
+  check_real(name, value)
+  if not 0 <= value < 1:
+    raise ArgumentError(f'`{name}` must be in [0, 1), found {value!r}.', name)
+
+
+def check_decay_up_to_one(name: str, value: Any) -> None:
+  """Raises unless `value` is a number in [0, 1]."""
+  check_real(name, value)
+  if not 0 <= value <= 1:
+    raise ArgumentError(f'`{name}` must be in [0, 1], found {value!r}.', name)
+
+
 def check_moment_hparams(beta_1: Any, beta_2: Any, epsilon: Any) -> None:
   """Raises unless 0 <= `beta_1` < 1, 0 <= `beta_2` <= 1 and 0 < `epsilon`."""
   if not tf.is_tensor(beta_1):
-    check_real('beta_1', beta_1)
-    if not 0 <= beta_1 < 1:
-      raise ArgumentError(
-        f'`beta_1` must be in [0, 1), found {beta_1!r}.', 'beta_1'
-      )
+    check_decay('beta_1', beta_1)
   if not tf.is_tensor(beta_2):
-    check_real('beta_2', beta_2)
-    if not 0 <= beta_2 <= 1:
-      raise ArgumentError(
-        f'`beta_2` must be in [0, 1], found {beta_2!r}.', 'beta_2'
-      )
+    check_decay_up_to_one('beta_2', beta_2)
   check_positive('epsilon', epsilon)
 
 

@@ -6,6 +6,7 @@ there; in the warm-up rounds clients are told a rate of zero instead.
 """
 
 import collections
+import functools
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
@@ -15,9 +16,29 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_local_ams import _checks
+from tff_local_ams import compression
 from tff_local_ams import optimizers
+from tff_local_ams.compression import arguments
 
 LearningRate = float | Callable[[tf.Tensor], Any]
+
+# What each may be, here and in other algorithms that have one of the name.
+_CHECKS: dict[str, Callable[[str, Any], None]] = {
+  optimizers.LEARNING_RATE_KEY: _checks.check_nonnegative,
+  'server_learning_rate': _checks.check_nonnegative,
+  optimizers.BETA_1_KEY: _checks.check_decay,
+  optimizers.BETA_2_KEY: _checks.check_decay_up_to_one,
+  'epsilon': _checks.check_positive,
+  'momentum': _checks.check_decay,
+  'proximal_strength': _checks.check_nonnegative,
+  'warm_up_rounds': functools.partial(_checks.check_count, at_least=0),
+  'upload_bits': functools.partial(
+    arguments.check_bits, offered=compression.UPLOAD_BITS
+  ),
+  'download_bits': functools.partial(
+    arguments.check_bits, offered=compression.DOWNLOAD_BITS
+  ),
+}
 
 
 class HparamsState(NamedTuple):
@@ -50,6 +71,16 @@ class Hyperparameters(NamedTuple):
   advance: tff.Computation
 
 
+def check_hparam(name: str, value: Any) -> None:
+  """Raises unless a number that all builders know by `name` is in its range.
+
+  Raises:
+    TypeError: If it is not a number of the right kind.
+    ValueError: If it is out of its range.
+  """
+  _CHECKS[name](name, value)
+
+
 def build_hyperparameters(
   learning_rate: LearningRate,
   *,
@@ -69,7 +100,7 @@ def build_hyperparameters(
     TypeError: If `learning_rate` is neither a number nor a function to one.
     ValueError: If a value is out of its range.
   """
-  _checks.check_count('warm_up_rounds', warm_up_rounds, at_least=0)
+  check_hparam('warm_up_rounds', warm_up_rounds)
   schedule_fn = _schedule_fn(learning_rate)
 
   @tff.tensorflow.computation
@@ -108,7 +139,7 @@ def build_hyperparameters(
 def _schedule_fn(learning_rate: Any) -> Callable[[Any], tf.Tensor]:
   """Returns a function from an int32 round to a float64 learning rate."""
   if not callable(learning_rate):
-    _checks.check_nonnegative('learning_rate', learning_rate)
+    check_hparam('learning_rate', learning_rate)
     return lambda round_num: tf.constant(learning_rate, tf.float64)
 
   @tf.function

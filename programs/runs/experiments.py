@@ -53,10 +53,7 @@ class Schedule:
     checks.check_count('eval_every', self.eval_every, at_least=0)
     checks.check_count('eval_clients', self.eval_clients, at_least=0)
     checks.check_seed('seed', self.seed)
-    if not 0 <= self.dropout < 1:
-      raise checks.ArgumentError(
-        f'`dropout` must be in [0, 1), found {self.dropout}.', 'dropout'
-      )
+    checks.check_dropout('dropout', self.dropout)
 
 
 @dataclasses.dataclass(frozen=True)
