@@ -6,7 +6,7 @@ there; in the warm-up rounds clients are told a rate of zero instead.
 """
 
 import collections
-import functools
+import re
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
@@ -23,21 +23,18 @@ from tff_local_ams.compression import arguments
 LearningRate = float | Callable[[tf.Tensor], Any]
 
 # What each may be, here and in other algorithms that have one of the name.
-_CHECKS: dict[str, Callable[[str, Any], None]] = {
-  optimizers.LEARNING_RATE_KEY: _checks.check_nonnegative,
-  'server_learning_rate': _checks.check_nonnegative,
-  optimizers.BETA_1_KEY: _checks.check_decay,
-  optimizers.BETA_2_KEY: _checks.check_decay_up_to_one,
-  'epsilon': _checks.check_positive,
-  'momentum': _checks.check_decay,
-  'proximal_strength': _checks.check_nonnegative,
-  'warm_up_rounds': functools.partial(_checks.check_count, at_least=0),
-  'upload_bits': functools.partial(
-    arguments.check_bits, offered=compression.UPLOAD_BITS
-  ),
-  'download_bits': functools.partial(
-    arguments.check_bits, offered=compression.DOWNLOAD_BITS
-  ),
+_RANGES = {
+  optimizers.LEARNING_RATE_KEY: _checks.NONNEGATIVE,
+  'server_learning_rate': _checks.NONNEGATIVE,
+  optimizers.BETA_1_KEY: _checks.BELOW_ONE,
+  optimizers.BETA_2_KEY: _checks.UP_TO_ONE,
+  'epsilon': _checks.POSITIVE,
+  'momentum': _checks.BELOW_ONE,
+  'proximal_strength': _checks.NONNEGATIVE,
+}
+_BITS = {
+  'upload_bits': compression.UPLOAD_BITS,
+  'download_bits': compression.DOWNLOAD_BITS,
 }
 
 
@@ -78,7 +75,12 @@ def check_hparam(name: str, value: Any) -> None:
     TypeError: If it is not a number of the right kind.
     ValueError: If it is out of its range.
   """
-  _CHECKS[name](name, value)
+  if name in _BITS:
+    arguments.check_bits(name, value, _BITS[name])
+  elif name == 'warm_up_rounds':
+    _checks.check_count(name, value, at_least=0)
+  else:
+    _checks.check_range(name, value, _RANGES[name])
 
 
 def build_hyperparameters(
@@ -116,7 +118,15 @@ def build_hyperparameters(
   @tff.tensorflow.computation(state_type)
   def for_clients(state):
     hparams = collections.OrderedDict(state.hparams)
-    rate = hparams[optimizers.LEARNING_RATE_KEY]
+    key = optimizers.LEARNING_RATE_KEY
+    # A schedule may have come to any number.
+    rate = _asserted(
+      hparams[key],
+      _RANGES[key],
+      f'`{key}`',
+      'found {} in round {}.',
+      state.round_num,
+    )
     hparams[optimizers.LEARNING_RATE_KEY] = tf.where(
       state.warm_up_rounds_left > 0, tf.zeros_like(rate), rate
     )
@@ -140,7 +150,7 @@ def _schedule_fn(learning_rate: Any) -> Callable[[Any], tf.Tensor]:
   """Returns a function from an int32 round to a float64 learning rate."""
   if not callable(learning_rate):
     check_hparam('learning_rate', learning_rate)
-    return lambda round_num: tf.constant(learning_rate, tf.float64)
+    return lambda round_num: tf.constant(float(learning_rate), tf.float64)
 
   @tf.function
   def schedule_fn(round_num):
@@ -154,7 +164,41 @@ def _schedule_fn(learning_rate: Any) -> Callable[[Any], tf.Tensor]:
     raise TypeError(
       '`learning_rate`, when it is a function, must map a float64 scalar '
       f'tensor (the round) to a scalar, found {learning_rate!r}, which raised '
-      f'{type(error).__name__} in round 0.'
+      f'{type(error).__name__} in round 0{_hint(error)}.'
     ) from error
   _checks.check_nonnegative('learning_rate(0)', float(first))
   return schedule_fn
+
+
+def _hint(error: Exception) -> str:
+  """Returns the end of a sentence on a function that is not TensorFlow's."""
+  # What NumPy and `math` say of a tensor without a value.
+  if re.search('to a NumPy array|must be real number', str(error), re.I):
+    return ': use `tf.math` where it uses NumPy or `math`'
+  return ''
+
+
+def assert_hparams(hparams: Any, name: str) -> collections.OrderedDict:
+  """Returns hyperparameters, having checked their ranges in the graph.
+
+  Args:
+    hparams: Float scalars by name.
+    name: What errors call them.
+  """
+  return collections.OrderedDict(
+    (key, _asserted(value, _RANGES[key], f'`{name}.{key}`', 'found {}.'))
+    for key, value in hparams.items()
+  )
+
+
+def _asserted(
+  value: Any, allowed: _checks.Range, name: str, found: str, *others: Any
+) -> tf.Tensor:
+  """Returns a value, or fails with a sentence if it is out of its range."""
+  message = tf.strings.format(
+    f'{name} must be {allowed.words}, {found}', [value, *others]
+  )
+  is_right = allowed.contains(value) & tf.math.is_finite(value)
+  check = tf.raw_ops.Assert(condition=is_right, data=[message])
+  with tf.control_dependencies([check]):
+    return tf.identity(value)

@@ -85,12 +85,13 @@ class Records:
     Args:
       config: Everything that determines the run, as of JSON.
       may_grow: The one number, by its dotted name, that may be larger than
-        before.
+        before, and anything if no round is done.
 
     Raises:
       failures.ProgramError: If the folder has a run with another config.
     """
     path = self._folder / _CONFIG
+    done = await self.versions()
     if path.exists():
       try:
         old = _flatten(json.loads(path.read_text())['experiment'])
@@ -105,7 +106,7 @@ class Records:
         f'{name.rpartition(".")[2]} (there {old.get(name)}, now '
         f'{new.get(name)})'
         for name in _differing(old, new)
-        if not (name == may_grow and old.get(name, 0) < new[name])
+        if not (name == may_grow and (not done or old.get(name, 0) < new[name]))
       ]
       if differences:
         raise failures.ProgramError(
@@ -114,7 +115,7 @@ class Records:
           '`output_dir`.',
           'output_dir',
         )
-    elif await self.versions():
+    elif done:
       raise failures.ProgramError(
         f'{self._folder} has checkpoints but no {_CONFIG}: name another folder '
         'with `output_dir`.',

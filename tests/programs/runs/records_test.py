@@ -108,6 +108,18 @@ def test_config_may_only_grow(tmp_path):
   assert 'tensorflow' in written['versions']
 
 
+def test_config_may_shrink_before_the_first_round(tmp_path):
+  with _open(tmp_path) as opened:
+    for rounds in (4, 3):
+      asyncio.run(
+        opened.check_config(
+          {'schedule': {'rounds': rounds}}, may_grow='schedule.rounds'
+        )
+      )
+  written = json.loads((tmp_path / 'config.json').read_text())
+  assert written['experiment']['schedule']['rounds'] == 3
+
+
 @pytest.mark.parametrize('text', ['', '[]', '{}', '{"experiment": 3}'])
 def test_foreign_config_is_an_error(tmp_path, text):
   (tmp_path / 'config.json').write_text(text)
