@@ -30,14 +30,17 @@ from programs.benchmarking import children
 from programs.benchmarking import lineup
 from programs.benchmarking import measurements
 from programs.benchmarking import race
-from programs.benchmarking import summary
 from programs.benchmarking import workload
 from programs.cli import config_flags
 from programs.cli import entry_point
 from programs.cli import errors
 from programs.cli import folders
 from programs.cli import help_page
+from programs.cli import lazily
 from programs.cli import progress
+
+with lazily.imported():
+  from programs.benchmarking import summary
 
 # Whose memory must not grow with the cohort, and from which size on.
 _CHECKED_CONTENDER = 'device'

@@ -26,13 +26,16 @@ from programs.cli import config_flags
 from programs.cli import entry_point
 from programs.cli import errors
 from programs.cli import folders
+from programs.cli import lazily
 from programs.cli import runtime_flags
-from programs.paper import rate_search
-from programs.paper import report
-from programs.paper import theorem
 from programs.paper import trial_grid
-from programs.paper import trials
-from programs.paper import verdicts
+
+with lazily.imported():
+  from programs.paper import rate_search
+  from programs.paper import report
+  from programs.paper import theorem
+  from programs.paper import trials
+  from programs.paper import verdicts
 
 
 @dataclasses.dataclass(frozen=True)

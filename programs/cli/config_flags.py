@@ -154,7 +154,8 @@ def _describe_defaults(
   """Says which algorithms or data sets have an option, and its defaults."""
   values: dict[Any, list[str]] = {}
   for owner, options_type in types.items():
-    values.setdefault(getattr(options_type(), name), []).append(owner)
+    # Not of an instance, whose ranges would be checked.
+    values.setdefault(getattr(options_type, name), []).append(owner)
   if list(values) == [None]:
     return f'Only for {", ".join(types)}.'
   values.pop(None, None)  # What it is unless given, its description says.

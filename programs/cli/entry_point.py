@@ -23,6 +23,7 @@ from absl import logging as absl_logging
 from programs.cli import errors
 from programs.cli import folders
 from programs.cli import help_page
+from programs.cli import lazily
 
 # It announces on standard error that it looks for fonts, the first time.
 logging.getLogger('matplotlib').setLevel(logging.ERROR)
@@ -39,9 +40,6 @@ def run(main: Callable[[], None]) -> None:
     main: The program. The docstring of its module is the first part of what
       `--help` shows.
   """
-  if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-    # From now on `main` can clean up; until here, see `programs/__init__.py`.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
   def parse(argv: Sequence[str]) -> list[str]:
     # Not earlier: it takes the place of absl's, which has just been defined.
@@ -56,6 +54,10 @@ def run(main: Callable[[], None]) -> None:
     if not flags.FLAGS['verbosity'].present:
       # absl would show TFF's own messages, such as those of a round cut short.
       absl_logging.set_verbosity(absl_logging.ERROR)
+    lazily.load()
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+      # From now on `main` can clean up; until here, see `programs/__init__.py`.
+      signal.signal(signal.SIGINT, signal.default_int_handler)
     main()
     sys.stdout.flush()
 

@@ -137,7 +137,7 @@ def make_dataset_options(dataset: str, options: Mapping[str, Any]) -> Any:
   return _make_options(dataset, data.task_options(dataset), options)
 
 
-def load_task(experiment: Experiment) -> data.Task:
+def load_task(experiment: Experiment) -> 'data.Task':
   """Loads the experiment's data.
 
   Raises:
@@ -147,7 +147,7 @@ def load_task(experiment: Experiment) -> data.Task:
   return data.load_task(experiment.dataset, **vars(experiment.dataset_options))
 
 
-def resolve(experiment: Experiment, task: data.Task) -> Experiment:
+def resolve(experiment: Experiment, task: 'data.Task') -> Experiment:
   """Returns the experiment with the data set's own numbers filled in."""
   schedule = experiment.schedule
   num_clients = len(task.train.client_ids)

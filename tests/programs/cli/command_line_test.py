@@ -311,6 +311,32 @@ def test_help_has_all_flags_of_the_project_and_no_others(module, run_line):
   assert sorted(shown[:-4]) == sorted({*defined} - {'help'})
 
 
+# Runs a module and prints whether that has loaded TensorFlow.
+_LOADED = """
+import runpy, sys
+sys.argv = sys.argv[1:]
+try:
+  runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)
+except SystemExit as end:
+  print(end.code or 0, 'tensorflow' in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+  'arguments',
+  [
+    *((module, '--help') for module in (*_PROGRAMS, 'data.preview')),
+    ('data.preview', 'mnist', '--help'),
+    ('data.make_files', '--help'),
+  ],
+  ids=' '.join,
+)
+def test_help_does_without_tensorflow(arguments, run_program):
+  done = run_program('-c', _LOADED, *arguments)
+  assert done.stderr == ''
+  assert done.stdout.splitlines()[-1] == '0 False'
+
+
 def _examples(module):
   """Returns the command lines with which a page of help begins."""
   path = _ROOT / f'{module.replace(".", "/")}.py'
