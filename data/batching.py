@@ -17,6 +17,8 @@ from data import checks
 from data import client_data
 from data import randomness
 
+_NO_EXAMPLES = '`client_id` must be that of a client with examples, found'
+
 
 class ClientRound(NamedTuple):
   """What the runtime is told instead of being sent a client's data.
@@ -73,7 +75,7 @@ class ClientBatches:
       round_number: The number of the round, from 0.
 
     Raises:
-      ValueError: If there is no such client.
+      ValueError: If there is no such client, or it has no examples.
     """
     checks.check_seed('round_number', round_number)
     if client_id not in self._known_ids:
@@ -81,11 +83,15 @@ class ClientBatches:
         '`client_id` must be an id of the client data, such as '
         f'{self.client_data.client_ids[0]!r}, found {client_id!r}.'
       )
-    return _as_dataset(
-      self._traced_batches(
+    try:
+      batches = self._traced_batches(
         tf.constant(client_id), tf.constant(round_number, tf.int64)
       )
-    )
+    except tf.errors.InvalidArgumentError as error:
+      if _NO_EXAMPLES not in error.message:
+        raise
+      raise ValueError(f'{_NO_EXAMPLES} {client_id!r}.') from None
+    return _as_dataset(batches)
 
   @functools.cached_property
   def computation(self) -> tff.Computation:
@@ -126,6 +132,9 @@ class ClientBatches:
     """Returns the examples of all k batches, [k, batch size, ...]."""
     everything = client_data.all_examples(self.client_data, client_id)
     size = tf.shape(tf.nest.flatten(everything)[0])[0]
+    has_some = tf.debugging.Assert(size > 0, [_NO_EXAMPLES, client_id])
+    with tf.control_dependencies([has_some]):
+      size = tf.identity(size)
     needed = self.num_batches * self.batch_size
     orders = randomness.permutations(
       randomness.key('batches', self.seed, round_number, client_id),

@@ -111,17 +111,21 @@ class ArrayClientData(ExamplesClientData):
 def all_examples(
   clients: tff.simulation.datasets.ClientData, client_id: tf.Tensor
 ) -> Any:
-  """Returns the examples of a client, who has some, as tensors."""
+  """Returns the examples of a client as tensors."""
   if isinstance(clients, ExamplesClientData):
     return clients.examples_fn(client_id)
   return read_all(clients.serializable_dataset_fn(client_id))
 
 
 def read_all(dataset: tf.data.Dataset) -> Any:
-  """Returns the examples of a data set, which is not empty, as tensors."""
+  """Returns the examples of a data set as tensors."""
+  none = tf.nest.map_structure(
+    lambda s: tf.zeros([0, *s.shape], s.dtype), dataset.element_spec
+  )
   # The prefetch keeps TensorFlow from fusing a `map` before it with the batch,
   # which would then be allocated in full size.
-  return dataset.prefetch(1).batch(2**31 - 1).get_single_element()
+  everything = dataset.prefetch(1).batch(2**31 - 1)
+  return everything.reduce(none, lambda before, batch: batch)
 
 
 def assert_client(client_id: tf.Tensor, exists: tf.Tensor) -> tf.Operation:

@@ -11,7 +11,6 @@ its only weight x, which starts at 5.
 """
 
 import collections
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -20,16 +19,12 @@ import tensorflow_federated as tff
 
 from data import client_data
 from data import models
+from data import option_types
 from data import tasks
 
 NAME = 'counterexample'
 SLOPES = (4.0, -1.0, -1.0)
 START = 5.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """`counterexample` has no options."""
 
 
 def node_losses(slopes: Any, x: Any) -> tf.Tensor:
@@ -46,7 +41,7 @@ class NodeLoss(tf.keras.losses.Loss):
     return node_losses(y_true, y_pred)
 
 
-def build(options: Options) -> tasks.Task:
+def build(options: option_types.CounterexampleOptions) -> tasks.Task:
   """Builds the task."""
   model = _model()
   x = np.ones_like(SLOPES, np.float32)

@@ -1,9 +1,7 @@
 """TFF's federated EMNIST, for those who have it or can download it."""
 
 import contextlib
-import dataclasses
 import functools
-import os
 import pathlib
 import sqlite3
 import string
@@ -14,10 +12,10 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from data import checks
 from data import client_data
 from data import files
 from data import models
+from data import option_types
 from data import tasks
 
 NAME = 'emnist'
@@ -28,40 +26,6 @@ _COLUMNS = {
   'examples': {'split_name', 'client_id', 'serialized_example_proto'},
   'client_metadata': {'split_name', 'client_id', 'num_examples'},
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """The options of `emnist`.
-
-  Attributes:
-    data_dir: The folder that holds `emnist_all.sqlite`, or into which it is
-      downloaded; TFF's, `~/.tff`, unless given.
-    only_digits: Use the ten digits alone instead of all 62 classes.
-    model: 'mlp' for a network of 200 hidden units; the usual CNN with 'cnn',
-      and unless given.
-    validation: Test on a tenth of the training examples, which are then not
-      trained on, instead of on the test set: for choosing settings.
-    model_seed: Determines the model's initial weights.
-  """
-
-  data_dir: str | os.PathLike | None = None
-  only_digits: bool = True
-  model: str | None = None
-  validation: bool = False
-  model_seed: int = 0
-
-  def __post_init__(self):
-    if self.data_dir is not None and not isinstance(
-      self.data_dir, (str, os.PathLike)
-    ):
-      raise TypeError(
-        f'`data_dir` must be the path of a folder, found {self.data_dir!r}.'
-      )
-    checks.check_flag('only_digits', self.only_digits)
-    checks.check_flag('validation', self.validation)
-    checks.check_choice_if_given('model', self.model, models.IMAGE_MODELS)
-    checks.check_seed('model_seed', self.model_seed)
 
 
 class EmnistClientData(client_data.ExamplesClientData):
@@ -113,7 +77,7 @@ class EmnistClientData(client_data.ExamplesClientData):
     )
 
 
-def build(options: Options) -> tasks.Task:
+def build(options: option_types.EmnistOptions) -> tasks.Task:
   """Builds the task.
 
   Raises:
@@ -165,7 +129,7 @@ def build(options: Options) -> tasks.Task:
   )
 
 
-def _find(options: Options) -> pathlib.Path:
+def _find(options: option_types.EmnistOptions) -> pathlib.Path:
   """Returns the path of the file, after downloading it if need be."""
   folder = pathlib.Path(options.data_dir or _DEFAULT_FOLDER).expanduser()
   path = folder / FILE_NAME
@@ -173,7 +137,8 @@ def _find(options: Options) -> pathlib.Path:
     if options.data_dir is not None and not folder.is_dir():
       raise files.DataFileError(
         f'`data_dir` must be a folder that holds {FILE_NAME}, found {folder}, '
-        'which is not a folder: correct the path or make the folder.'
+        'which is not a folder: correct the path or make the folder.',
+        'data_dir',
       )
     path.open('rb').close()
   except FileNotFoundError:
@@ -182,12 +147,13 @@ def _find(options: Options) -> pathlib.Path:
     raise files.DataFileError(
       f'{path} must be a readable file, but opening it says "{e.strerror}": '
       'give yourself permission to read the folder and the file, or name '
-      'another folder in `data_dir`.'
+      'another folder in `data_dir`.',
+      'data_dir',
     ) from e
   return path
 
 
-def _download(options: Options, path: pathlib.Path) -> None:
+def _download(options: option_types.EmnistOptions, path: pathlib.Path) -> None:
   try:
     tff.simulation.datasets.emnist.load_data(
       options.only_digits, str(path.parent)
@@ -201,7 +167,8 @@ def _download(options: Options, path: pathlib.Path) -> None:
       f'{path} must be there or be downloadable, but it is missing and the '
       f'download says "{e}": connect to a network, name the folder that holds '
       f'the (decompressed) file in `data_dir`, or use the data set '
-      '`emnist_style`, which ships with the repository.'
+      '`emnist_style`, which ships with the repository.',
+      'data_dir',
     ) from e
 
 
@@ -223,7 +190,8 @@ def _client_ids(path: pathlib.Path, split: str) -> list[str]:
         if missing:
           raise files.DataFileError(
             f'{expected}, but its table `{table}` lacks the columns '
-            f'{", ".join(sorted(missing))}: {remedy}.'
+            f'{", ".join(sorted(missing))}: {remedy}.',
+            'data_dir',
           )
       rows = connection.execute(
         'SELECT DISTINCT client_id FROM client_metadata '
@@ -233,10 +201,11 @@ def _client_ids(path: pathlib.Path, split: str) -> list[str]:
       client_ids = [row[0] for row in rows]
   except sqlite3.Error as e:
     raise files.DataFileError(
-      f'{expected}, but SQLite says "{e}": {remedy}.'
+      f'{expected}, but SQLite says "{e}": {remedy}.', 'data_dir'
     ) from e
   if not client_ids:
     raise files.DataFileError(
-      f'{expected} with a split `{split}`, but no client is in it: {remedy}.'
+      f'{expected} with a split `{split}`, but no client is in it: {remedy}.',
+      'data_dir',
     )
   return client_ids

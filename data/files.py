@@ -12,7 +12,15 @@ _FOLDER = pathlib.Path(__file__).parent
 
 
 class DataFileError(Exception):
-  """A data file is missing, unreadable or not what it should be."""
+  """A data file is missing, unreadable or not what it should be.
+
+  Attributes:
+    arguments: The arguments that the message names, in backticks.
+  """
+
+  def __init__(self, message: str, *arguments: str):
+    super().__init__(message)
+    self.arguments = arguments
 
 
 class DataFile(NamedTuple):

@@ -4,14 +4,13 @@ The paper does not say how many examples there are: a thousand for training
 and two hundred for testing of each class here.
 """
 
-import dataclasses
 import functools
 
 import numpy as np
 
-from data import checks
 from data import client_data
 from data import models
+from data import option_types
 from data import randomness
 from data import splits
 from data import tasks
@@ -22,42 +21,7 @@ _NUM_CLASSES = 10
 _NUM_DIMENSIONS = 100
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """The options of `gaussian_mixture`.
-
-  Attributes:
-    num_clients: The number of clients; it divides the ten classes.
-    overlap: The factor of the classes' means, which are drawn from N(0, 1): the
-      smaller, the more the classes overlap. 1 is the paper, where hardly a test
-      example is ambiguous; at 0.3 the algorithms differ.
-    train_examples: The number of training examples of each class.
-    test_examples: The number of test examples of each class.
-    validation: Test on other examples of the same kind instead of on the test
-      set: for choosing settings.
-    seed: Determines the data.
-    model_seed: Determines the model's initial weights.
-  """
-
-  num_clients: int = 5
-  overlap: float = 1.0
-  train_examples: int = 1000
-  test_examples: int = 200
-  validation: bool = False
-  seed: int = 0
-  model_seed: int = 0
-
-  def __post_init__(self):
-    checks.check_count('num_clients', self.num_clients)
-    checks.check_positive('overlap', self.overlap)
-    checks.check_count('train_examples', self.train_examples)
-    checks.check_count('test_examples', self.test_examples)
-    checks.check_flag('validation', self.validation)
-    checks.check_seed('seed', self.seed)
-    checks.check_seed('model_seed', self.model_seed)
-
-
-def build(options: Options) -> tasks.Task:
+def build(options: option_types.GaussianMixtureOptions) -> tasks.Task:
   """Builds the task."""
   model = models.mlp(
     _NUM_DIMENSIONS, (50, 50), _NUM_CLASSES, options.model_seed
@@ -78,7 +42,9 @@ def build(options: Options) -> tasks.Task:
 
 
 def _draw(
-  options: Options, part: str, examples_per_class: int
+  options: option_types.GaussianMixtureOptions,
+  part: str,
+  examples_per_class: int,
 ) -> tuple[np.ndarray, np.ndarray]:
   """Draws the features and labels of a part. All parts share the means."""
 

@@ -1,15 +1,14 @@
 """The paper's section 6.3: UCI Letter Recognition, dealt out at random."""
 
-import dataclasses
 import functools
 import string
 
 import numpy as np
 
-from data import checks
 from data import client_data
 from data import files
 from data import models
+from data import option_types
 from data import splits
 from data import tasks
 
@@ -18,31 +17,7 @@ NAME = 'letter_recognition'
 _LABEL_NAMES = tuple(string.ascii_uppercase)
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """The options of `letter_recognition`.
-
-  Attributes:
-    num_clients: The number of clients.
-    validation: Test on a tenth of the training examples, which are then not
-      trained on, instead of on the test set: for choosing settings.
-    seed: Determines which client has which rows.
-    model_seed: Determines the model's initial weights.
-  """
-
-  num_clients: int = 5
-  validation: bool = False
-  seed: int = 0
-  model_seed: int = 0
-
-  def __post_init__(self):
-    checks.check_count('num_clients', self.num_clients)
-    checks.check_flag('validation', self.validation)
-    checks.check_seed('seed', self.seed)
-    checks.check_seed('model_seed', self.model_seed)
-
-
-def build(options: Options) -> tasks.Task:
+def build(options: option_types.LetterRecognitionOptions) -> tasks.Task:
   """Builds the task."""
   arrays = files.read(files.LETTERS)
   if options.validation:

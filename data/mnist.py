@@ -4,66 +4,23 @@ Out of the box a stratified part that ships with the repository; on demand the
 whole of it, from Keras.
 """
 
-import dataclasses
 import functools
 import string
 
 import numpy as np
 import tensorflow as tf
 
-from data import checks
 from data import client_data
 from data import files
 from data import models
+from data import option_types
 from data import splits
 from data import tasks
 
 NAME = 'mnist'
-SPLITS = ('by_class', 'iid', 'dirichlet')
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """The options of `mnist`.
-
-  Attributes:
-    split: 'by_class' (the paper's: no digit on two clients), 'iid' or
-      'dirichlet'.
-    num_clients: The number of clients; it divides the ten classes when they
-      are split by class.
-    concentration: The parameter of the Dirichlet split: the smaller, the less
-      alike the clients are. Other splits ignore it.
-    full: Use all 70,000 images, which Keras downloads unless it has them,
-      instead of the 12,000 that ship with the repository.
-    model: 'mlp' for a network of 200 hidden units; the paper's CNN with 'cnn',
-      and unless given.
-    validation: Test on a tenth of the training examples, which are then not
-      trained on, instead of on the test set: for choosing settings.
-    seed: Determines the i.i.d. and the Dirichlet split.
-    model_seed: Determines the model's initial weights.
-  """
-
-  split: str = 'by_class'
-  num_clients: int = 5
-  concentration: float = 0.5
-  full: bool = False
-  model: str | None = None
-  validation: bool = False
-  seed: int = 0
-  model_seed: int = 0
-
-  def __post_init__(self):
-    checks.check_choice('split', self.split, SPLITS)
-    checks.check_count('num_clients', self.num_clients)
-    checks.check_positive('concentration', self.concentration)
-    checks.check_flag('full', self.full)
-    checks.check_flag('validation', self.validation)
-    checks.check_choice_if_given('model', self.model, models.IMAGE_MODELS)
-    checks.check_seed('seed', self.seed)
-    checks.check_seed('model_seed', self.model_seed)
-
-
-def build(options: Options) -> tasks.Task:
+def build(options: option_types.MnistOptions) -> tasks.Task:
   """Builds the task."""
   seed = options.model_seed
   model = models.image_model(
@@ -109,7 +66,8 @@ def load_arrays(full: bool) -> files.Arrays:
     raise files.DataFileError(
       'All of MNIST must be at ~/.keras/datasets/mnist.npz or be downloadable, '
       f'but Keras says "{e}": put the file there, connect to a network, or do '
-      'without `full`, with the part that ships with the repository.'
+      'without `full`, with the part that ships with the repository.',
+      'full',
     ) from e
   return files.Arrays(*train, *test)
 
@@ -119,7 +77,9 @@ def features(pixels: tf.Tensor) -> tf.Tensor:
   return tf.cast(pixels, tf.float32)[..., tf.newaxis] / 255.0
 
 
-def _split(labels: np.ndarray, options: Options) -> list[np.ndarray]:
+def _split(
+  labels: np.ndarray, options: option_types.MnistOptions
+) -> list[np.ndarray]:
   if options.split == 'by_class':
     return splits.by_class(labels, options.num_clients)
   if options.split == 'iid':

@@ -66,10 +66,6 @@ def mlp(
   return _classifier([num_features], layers, seed)
 
 
-IMAGE_MODELS = ('cnn', 'mlp')
-"""The models that data sets of images can be trained with."""
-
-
 def image_model(
   name: str | None,
   cnn_fn: Callable[[], TaskModel],

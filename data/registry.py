@@ -1,38 +1,17 @@
 """The data sets by name."""
 
 import dataclasses
-from collections.abc import Callable
+import importlib
+import typing
 from typing import Any
-from typing import NamedTuple
 
 from data import checks
-from data import counterexample
-from data import emnist
-from data import emnist_style
-from data import gaussian_mixture
-from data import letter_recognition
-from data import mnist
-from data import tasks
+from data import option_types
 
+if typing.TYPE_CHECKING:
+  from data import tasks
 
-class _Entry(NamedTuple):
-  options: type[Any]
-  build: Callable[[Any], tasks.Task]
-
-
-_REGISTRY = {
-  module.NAME: _Entry(module.Options, module.build)
-  for module in (
-    counterexample,
-    gaussian_mixture,
-    mnist,
-    letter_recognition,
-    emnist_style,
-    emnist,
-  )
-}
-
-TASK_NAMES = tuple(_REGISTRY)
+TASK_NAMES = tuple(option_types.OPTIONS)
 """The names of the data sets that `load_task` knows."""
 
 
@@ -47,14 +26,14 @@ def task_options(name: str) -> type[Any]:
 
   Examples:
     >>> import data
-    >>> data.task_options('letter_recognition')()
-    Options(num_clients=5, validation=False, seed=0, model_seed=0)
+    >>> data.task_options('letter_recognition')().num_clients
+    5
   """
   checks.check_choice('name', name, TASK_NAMES)
-  return _REGISTRY[name].options
+  return option_types.OPTIONS[name]
 
 
-def load_task(name: str, **options: Any) -> tasks.Task:
+def load_task(name: str, **options: Any) -> 'tasks.Task':
   """Returns a data set with its model.
 
   No TensorFlow graph is built until a client, the test examples or a model is
@@ -90,4 +69,6 @@ def load_task(name: str, **options: Any) -> tasks.Task:
         f'`{option}` is not an option of `{name}`, which has '
         f'{", ".join(known) or "none"}.'
       )
-  return _REGISTRY[name].build(options_type(**options))
+  # Only here: it loads TensorFlow, which the rest of this module does without.
+  module = importlib.import_module(f'data.{name}')
+  return module.build(options_type(**options))

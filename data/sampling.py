@@ -33,8 +33,8 @@ class ClientSampler:
     client_ids: The ids to choose from.
     clients_per_round: How many clients are asked in a round.
     seed: Determines the cohorts.
-    dropout: The probability with which a client that was asked never answers.
-      Who is asked does not depend on it.
+    dropout: The probability, in [0, 1), with which a client that was asked
+      never answers. Who is asked does not depend on it.
 
   Examples:
     >>> import data
@@ -56,11 +56,12 @@ class ClientSampler:
   def __post_init__(self):
     checks.check_count('clients_per_round', self.clients_per_round)
     checks.check_seed('seed', self.seed)
-    checks.check_probability('dropout', self.dropout)
+    checks.check_dropout('dropout', self.dropout)
     if self.clients_per_round > len(self.client_ids):
-      raise ValueError(
+      raise checks.ArgumentError(
         '`clients_per_round` must be at most the number of clients, '
-        f'{len(self.client_ids)}, found {self.clients_per_round!r}.'
+        f'{len(self.client_ids)}, found {self.clients_per_round!r}.',
+        'clients_per_round',
       )
 
   def sample(self, round_number: int) -> Cohort:

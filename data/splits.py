@@ -21,9 +21,10 @@ def by_class(labels: np.ndarray, num_clients: int) -> list[np.ndarray]:
   checks.check_count('num_clients', num_clients)
   classes = np.unique(labels)
   if len(classes) % num_clients:
-    raise ValueError(
+    raise checks.ArgumentError(
       '`num_clients` must divide the number of classes, '
-      f'{len(classes)}, in a split by class, found {num_clients!r}.'
+      f'{len(classes)}, in a split by class, found {num_clients!r}.',
+      'num_clients',
     )
   return [
     np.flatnonzero(np.isin(labels, own))
@@ -104,9 +105,10 @@ def _log_dirichlet(
 def _check_enough_rows(labels: np.ndarray, num_clients: int) -> None:
   checks.check_count('num_clients', num_clients)
   if num_clients > len(labels):
-    raise ValueError(
+    raise checks.ArgumentError(
       f'`num_clients` must be at most {len(labels)}, the number of training '
-      f'examples, found {num_clients!r}.'
+      f'examples, found {num_clients!r}.',
+      'num_clients',
     )
 
 

@@ -30,19 +30,24 @@ from collections.abc import Sequence
 
 from absl import flags
 
+from data import checks
+from programs import failures
 from programs.benchmarking import children
 from programs.benchmarking import lineup
 from programs.benchmarking import measurements
 from programs.benchmarking import race
 from programs.benchmarking import starts
-from programs.benchmarking import summary
 from programs.benchmarking import workload
 from programs.cli import config_flags
 from programs.cli import entry_point
 from programs.cli import errors
 from programs.cli import folders
 from programs.cli import help_page
+from programs.cli import lazily
 from programs.cli import progress
+
+with lazily.imported():
+  from programs.benchmarking import summary
 
 # Whose memory must not grow with the cohort, and from which size on.
 _CHECKED_CONTENDER = 'device'
@@ -80,11 +85,13 @@ class BenchmarkConfig:
   def __post_init__(self):
     for name in ('repetitions', 'warm_up_rounds'):
       if getattr(self, name) < 1:
-        raise ValueError(
-          f'`{name}` must be at least 1, found {getattr(self, name)}.'
+        raise checks.ArgumentError(
+          f'`{name}` must be at least 1, found {getattr(self, name)}.', name
         )
     if not self.slowest > 1:
-      raise ValueError(f'`slowest` must be more than 1, found {self.slowest}.')
+      raise checks.ArgumentError(
+        f'`slowest` must be more than 1, found {self.slowest}.', 'slowest'
+      )
 
 
 _MODELS = config_flags.define_names(
@@ -135,7 +142,7 @@ def main() -> None:
     ) from None
   tables = summary.write(found, folder)
   if not tables:
-    raise errors.ProgramError(
+    raise failures.ProgramError(
       f'There are no measurements in {folder}: run without --report_only.'
     )
   print(f'\n{tables}\n{folder / "benchmark.png"} shows the ratios,')
@@ -155,10 +162,10 @@ def _measure(
   logs = folder / 'logs'
   shutil.rmtree(logs, ignore_errors=True)
   logs.mkdir()
-  checks = [(c, _checked_cohorts(plan)) for c in present]
-  checks = [(c, n) for c, n in checks if c.name == _CHECKED_CONTENDER and n]
+  checked = [(c, _checked_cohorts(plan)) for c in present]
+  checked = [(c, n) for c, n in checked if c.name == _CHECKED_CONTENDER and n]
   total = len(models) * len(present) * plan.num_clients
-  total += sum(race.MEMORY_ROUNDS * sum(cohorts) for _, cohorts in checks)
+  total += sum(race.MEMORY_ROUNDS * sum(cohorts) for _, cohorts in checked)
   with progress.Bar(total, progress.WITH_DETAILS) as bar:
     for model in models:
       contest = race.Race(model, plan, pythons, logs, found.add, bar)
@@ -166,10 +173,10 @@ def _measure(
       try:
         finishers = contest.run(present)
       except children.ContenderError as error:
-        raise errors.ProgramError(
+        raise failures.ProgramError(
           f'{model} could not be measured: {error}.'
         ) from error
-      for contender, cohorts in checks:
+      for contender, cohorts in checked:
         if model == models[0] and contender.name in finishers:
           contest.check_memory(contender, cohorts)
       for name, reason in missing.items():

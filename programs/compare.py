@@ -17,6 +17,8 @@ there: the same command again goes on, and another algorithm is added to what is
 there.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import itertools
 import json
@@ -36,16 +38,19 @@ from programs.cli import config_flags
 from programs.cli import entry_point
 from programs.cli import errors
 from programs.cli import folders
+from programs.cli import lazily
 from programs.cli import progress
 from programs.cli import runtime_flags
 from programs.cli import tables
 from programs.runs import algorithms
 from programs.runs import experiments
-from programs.runs import figures
-from programs.runs import finished
 from programs.runs import rates
-from programs.runs import records
 from programs.runs import writing
+
+with lazily.imported():
+  from programs.runs import figures
+  from programs.runs import finished
+  from programs.runs import records
 
 _DEFAULT = ('local_amsgrad_lean', 'fedavg', 'fedadam', 'local_adam_reset')
 # Accuracies go up and down: a result is a mean of so many tests in a row.
@@ -83,7 +88,9 @@ class CompareConfig:
     checks.check_count('seeds', self.seeds)
     checks.check_count('tuning_rounds', self.tuning_rounds, at_least=0)
     if not 0 < self.target <= 1:
-      raise ValueError(f'`target` must be in (0, 1], found {self.target}.')
+      raise checks.ArgumentError(
+        f'`target` must be in (0, 1], found {self.target}.', 'target'
+      )
 
   @property
   def wire(self) -> dict[str, int]:

@@ -16,10 +16,13 @@ from absl import flags
 from programs.cli import entry_point
 from programs.cli import folders
 from programs.cli import help_page
+from programs.cli import lazily
 from programs.cli import progress
 from programs.cli import runtime_flags
 from programs.cli import tables
-from programs.paper import theorem
+
+with lazily.imported():
+  from programs.paper import theorem
 
 _ROUNDS = flags.DEFINE_integer(
   'rounds', 300, 'The number of synchronisations.', lower_bound=1
@@ -62,7 +65,7 @@ def main() -> None:
   print(f'\nThe picture is {picture}.')
 
 
-def _table(paths: theorem.Paths) -> str:
+def _table(paths: 'theorem.Paths') -> str:
   rows = [
     [str(row), *(f'{path[row]:.3f}' for path in paths.values())]
     for row in theorem.shown_rounds(_ROUNDS.value)

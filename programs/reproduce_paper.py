@@ -21,17 +21,21 @@ import math
 import pathlib
 import sys
 
+from data import checks
 from programs.cli import config_flags
 from programs.cli import entry_point
 from programs.cli import errors
 from programs.cli import folders
+from programs.cli import lazily
 from programs.cli import runtime_flags
-from programs.paper import rate_search
-from programs.paper import report
-from programs.paper import theorem
 from programs.paper import trial_grid
-from programs.paper import trials
-from programs.paper import verdicts
+
+with lazily.imported():
+  from programs.paper import rate_search
+  from programs.paper import report
+  from programs.paper import theorem
+  from programs.paper import trials
+  from programs.paper import verdicts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,11 +72,14 @@ class Config:
     for name in ('iterations', 'seeds', 'theorem_rounds'):
       value = getattr(self, name)
       if value is not None and value < 1:
-        raise ValueError(f'`{name}` must be at least 1, found {value}.')
+        raise checks.ArgumentError(
+          f'`{name}` must be at least 1, found {value}.', name
+        )
     if self.iterations and self.iterations % trial_grid.LOCAL_STEPS:
-      raise ValueError(
+      raise checks.ArgumentError(
         f'`iterations` must be a multiple of {trial_grid.LOCAL_STEPS}, found '
-        f'{self.iterations}.'
+        f'{self.iterations}.',
+        'iterations',
       )
 
 

@@ -16,15 +16,18 @@ stopped, whatever stopped it.
 from programs.cli import config_flags
 from programs.cli import entry_point
 from programs.cli import folders
+from programs.cli import lazily
 from programs.cli import progress
 from programs.cli import runtime_flags
 from programs.cli import tables
 from programs.runs import algorithms
 from programs.runs import experiments
-from programs.runs import figures
-from programs.runs import loop
-from programs.runs import records
-from programs.runs import trained_model
+
+with lazily.imported():
+  from programs.runs import figures
+  from programs.runs import loop
+  from programs.runs import records
+  from programs.runs import trained_model
 
 config_flags.define_experiment()
 config_flags.define_config(experiments.OutputConfig)
@@ -55,7 +58,7 @@ def main() -> None:
   records.print_files(folder)
 
 
-def _print_table(title: str, result: loop.Result) -> None:
+def _print_table(title: str, result: 'loop.Result') -> None:
   """Prints the tests, first, last and some between."""
   tests = [row for row in result.rows if 'test/loss' in row]
   step = -(-len(tests) // 10)

@@ -18,28 +18,33 @@ SavedModel). The same command again goes on where it stopped, whatever stopped
 it.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 from typing import Any
 
-import tensorflow_federated as tff
-
 import data
-import tff_local_ams
 from programs.cli import config_flags
 from programs.cli import entry_point
 from programs.cli import errors
 from programs.cli import folders
+from programs.cli import lazily
 from programs.cli import progress
 from programs.cli import runtime_flags
-from programs.federated_program import event_loop
-from programs.federated_program import managers
-from programs.federated_program import platform
 from programs.runs import algorithms
 from programs.runs import experiments
-from programs.runs import loop
-from programs.runs import records
-from programs.runs import trained_model
+
+with lazily.imported():
+  import tensorflow_federated as tff
+
+  import tff_local_ams
+  from programs.federated_program import event_loop
+  from programs.federated_program import managers
+  from programs.federated_program import platform
+  from programs.runs import loop
+  from programs.runs import records
+  from programs.runs import trained_model
 
 config_flags.define_experiment()
 config_flags.define_config(

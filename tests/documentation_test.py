@@ -18,7 +18,7 @@ def _python_blocks(name):
 
 def test_readme_example_runs(capsys):
   (example,) = _python_blocks('README.md')
-  assert len([line for line in example.splitlines() if line]) == 15
+  assert len([line for line in example.splitlines() if line]) == 13
   assert 'range(20)' in example
   exec(example.replace('range(20)', 'range(1)'), {})
   assert re.match(r'0 [0-9.]+\n', capsys.readouterr().out)

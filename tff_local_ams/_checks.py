@@ -5,32 +5,71 @@ Each raises where the mistake is made, names the argument and shows the value.
 
 import math
 import numbers
+from collections.abc import Callable
 from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 
+class ArgumentError(ValueError):
+  """A wrong value of an argument.
+
+  Attributes:
+    arguments: The arguments that the message names, in backticks.
+  """
+
+  def __init__(self, message: str, *arguments: str):
+    super().__init__(message)
+    self.arguments = arguments
+
+
+class Range(NamedTuple):
+  """What numbers may be.
+
+  Attributes:
+    words: The range in words.
+    contains: Whether a number, or a tensor, is in it.
+  """
+
+  words: str
+  contains: Callable[[Any], Any]
+
+
+NONNEGATIVE = Range('nonnegative', lambda x: x >= 0)
+POSITIVE = Range('positive', lambda x: x > 0)
+BELOW_ONE = Range('in [0, 1)', lambda x: (x >= 0) & (x < 1))
+UP_TO_ONE = Range('in [0, 1]', lambda x: (x >= 0) & (x <= 1))
+
+
 def check_real(name: str, value: Any) -> None:
   """Raises unless `value` is a finite real number."""
-  if isinstance(value, bool) or not isinstance(value, numbers.Real):
+  if isinstance(value, bool) or not isinstance(
+    _without_shape(value), numbers.Real
+  ):
     raise TypeError(f'`{name}` must be a number, found {value!r}.')
   if not math.isfinite(value):
-    raise ValueError(f'`{name}` must be finite, found {value!r}.')
+    raise ArgumentError(f'`{name}` must be finite, found {value!r}.', name)
+
+
+def check_range(name: str, value: Any, allowed: Range) -> None:
+  """Raises unless `value` is a finite number of the range."""
+  check_real(name, value)
+  if not allowed.contains(value):
+    raise ArgumentError(
+      f'`{name}` must be {allowed.words}, found {value!r}.', name
+    )
 
 
 def check_nonnegative(name: str, value: Any) -> None:
   """Raises unless `value` is a number in [0, inf)."""
-  check_real(name, value)
-  if value < 0:
-    raise ValueError(f'`{name}` must be nonnegative, found {value!r}.')
+  check_range(name, value, NONNEGATIVE)
 
 
 def check_positive(name: str, value: Any) -> None:
   """Raises unless `value` is a number in (0, inf)."""
-  check_real(name, value)
-  if value <= 0:
-    raise ValueError(f'`{name}` must be positive, found {value!r}.')
+  check_range(name, value, POSITIVE)
 
 
 def check_count(name: str, value: Any, *, at_least: int) -> None:
@@ -38,7 +77,9 @@ def check_count(name: str, value: Any, *, at_least: int) -> None:
   if isinstance(value, bool) or not isinstance(value, numbers.Integral):
     raise TypeError(f'`{name}` must be an integer, found {value!r}.')
   if value < at_least:
-    raise ValueError(f'`{name}` must be at least {at_least}, found {value!r}.')
+    raise ArgumentError(
+      f'`{name}` must be at least {at_least}, found {value!r}.', name
+    )
 
 
 def check_instance(name: str, value: Any, kind: type) -> None:
@@ -52,14 +93,10 @@ def check_instance(name: str, value: Any, kind: type) -> None:
 
 def check_moment_hparams(beta_1: Any, beta_2: Any, epsilon: Any) -> None:
   """Raises unless 0 <= `beta_1` < 1, 0 <= `beta_2` <= 1 and 0 < `epsilon`."""
-  if not tf.is_tensor(beta_1):
-    check_real('beta_1', beta_1)
-    if not 0 <= beta_1 < 1:
-      raise ValueError(f'`beta_1` must be in [0, 1), found {beta_1!r}.')
-  if not tf.is_tensor(beta_2):
-    check_real('beta_2', beta_2)
-    if not 0 <= beta_2 <= 1:
-      raise ValueError(f'`beta_2` must be in [0, 1], found {beta_2!r}.')
+  if not tf.is_symbolic_tensor(beta_1):
+    check_range('beta_1', beta_1, BELOW_ONE)
+  if not tf.is_symbolic_tensor(beta_2):
+    check_range('beta_2', beta_2, UP_TO_ONE)
   check_positive('epsilon', epsilon)
 
 
@@ -68,7 +105,15 @@ def check_epsilon(specs: Any, epsilon: float) -> None:
   for spec in tf.nest.flatten(specs):
     smallest = np.finfo(spec.dtype.as_numpy_dtype).tiny
     if epsilon < smallest:
-      raise ValueError(
+      raise ArgumentError(
         f'`epsilon` must be at least {smallest:.2g} for weights of type '
-        f'{spec.dtype.name}, found {epsilon!r}.'
+        f'{spec.dtype.name}, found {epsilon!r}.',
+        'epsilon',
       )
+
+
+def _without_shape(value: Any) -> Any:
+  """Returns the number in an array or a tensor that has no dimensions."""
+  if tf.is_tensor(value) and not tf.is_symbolic_tensor(value):
+    value = value.numpy()
+  return value.item() if getattr(value, 'shape', None) == () else value

@@ -55,7 +55,9 @@ class Participation(NamedTuple):
   Attributes:
     participating: The client's update counts.
     without_data: The client had no batches, or no examples in them.
-    non_finite: The client's weights or moments were not finite.
+    non_finite: The client's weights or moments were not finite: its learning
+      rate is too high, or its data are not what the model takes, such as labels
+      that the model has no class for.
   """
 
   participating: Any

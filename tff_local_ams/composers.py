@@ -36,6 +36,7 @@ import tensorflow_federated as tff
 
 from tff_local_ams import aggregators
 from tff_local_ams import client_work
+from tff_local_ams import hyperparameters
 from tff_local_ams import optimizers
 from tff_local_ams import process_parts
 from tff_local_ams import silo_process
@@ -294,14 +295,15 @@ def _build_accessors(
   @tff.tensorflow.computation(state_type, get_hparams.type_signature.result)
   def set_hparams(state, hparams):
     work = state.client_work
-    hyperparameters = work.hyperparameters._replace(
-      hparams=hparams['client_work']
+    of_work, of_finalizer = (
+      hyperparameters.assert_hparams(hparams[part], f'hparams.{part}')
+      for part in ('client_work', 'finalizer')
     )
     return state._replace(
-      client_work=work._replace(hyperparameters=hyperparameters),
-      finalizer=parts.finalizer.set_hparams(
-        state.finalizer, hparams['finalizer']
+      client_work=work._replace(
+        hyperparameters=work.hyperparameters._replace(hparams=of_work)
       ),
+      finalizer=parts.finalizer.set_hparams(state.finalizer, of_finalizer),
     )
 
   return {

@@ -8,6 +8,7 @@ TensorFlow computation, a `LocalModel` inside of it.
 
 import abc
 import inspect
+import warnings
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
@@ -170,20 +171,56 @@ def _unwrapped(forward_pass: Any) -> Callable[..., Any]:
   return tf.autograph.to_graph(forward_pass.python_function)
 
 
+def _new_model(
+  model_fn: Callable[[], Any],
+) -> tff.learning.models.VariableModel:
+  """Returns a model, having checked that it was made in this graph."""
+  model = model_fn()
+  if not isinstance(model, tff.learning.models.VariableModel):
+    raise TypeError(
+      '`model_fn` must return a `tff.learning.models.VariableModel`, '
+      f'returned {model!r}. A Keras model becomes one with '
+      '`tff.learning.models.from_keras_model`.'
+    )
+  graph = tf.compat.v1.get_default_graph()
+  for variable in tf.nest.flatten(
+    [model.trainable_variables, model.non_trainable_variables]
+  ):
+    # Those of eager mode are in no graph.
+    if getattr(variable.handle, 'graph', None) is not graph:
+      raise ValueError(
+        '`model_fn` must make a new model each time that it is called, found '
+        f'the variable {variable.name!r} from before: make the Keras model in '
+        'it, and not outside.'
+      )
+  return model
+
+
+def _warn_of_moving_averages(model: tff.learning.models.VariableModel) -> None:
+  """Warns of batch normalisation, unless it is frozen."""
+  names = [variable.name for variable in model.non_trainable_variables]
+  for name in names:
+    layer, _, weight = name.rpartition('/')
+    is_frozen = {f'{layer}/gamma:0', f'{layer}/beta:0'} & {*names}
+    if weight == 'moving_mean:0' and not is_frozen:
+      warnings.warn(
+        f'`model_fn` has the moving averages of {layer!r}, which never reach '
+        'the server: models are trained with the means of their batches, and '
+        'tested with the averages as they were at the start. Use '
+        '`tf.keras.layers.GroupNormalization` instead.',
+        stacklevel=2,
+      )
+
+
 def _adapt_variable(model_fn: Callable[[], Any]) -> FederatedModel:
   with tf.Graph().as_default():
-    model = model_fn()
-    if not isinstance(model, tff.learning.models.VariableModel):
-      raise TypeError(
-        '`model_fn` must return a `tff.learning.models.VariableModel`, '
-        f'returned {model!r}. A Keras model becomes one with '
-        '`tff.learning.models.from_keras_model`.'
-      )
+    model = _new_model(model_fn)
+    _warn_of_moving_averages(model)
     metric_finalizers = model.metric_finalizers()
 
   @tff.tensorflow.computation
   def initial_weights():
-    return ModelWeights.from_model(model_fn())
+    return ModelWeights.from_model(_new_model(model_fn))
 
   return FederatedModel(
     initial_weights=initial_weights,

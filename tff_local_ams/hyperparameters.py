@@ -6,6 +6,7 @@ there; in the warm-up rounds clients are told a rate of zero instead.
 """
 
 import collections
+import re
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
@@ -15,9 +16,26 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_local_ams import _checks
+from tff_local_ams import compression
 from tff_local_ams import optimizers
+from tff_local_ams.compression import arguments
 
 LearningRate = float | Callable[[tf.Tensor], Any]
+
+# What each may be, here and in other algorithms that have one of the name.
+_RANGES = {
+  optimizers.LEARNING_RATE_KEY: _checks.NONNEGATIVE,
+  'server_learning_rate': _checks.NONNEGATIVE,
+  optimizers.BETA_1_KEY: _checks.BELOW_ONE,
+  optimizers.BETA_2_KEY: _checks.UP_TO_ONE,
+  'epsilon': _checks.POSITIVE,
+  'momentum': _checks.BELOW_ONE,
+  'proximal_strength': _checks.NONNEGATIVE,
+}
+_BITS = {
+  'upload_bits': compression.UPLOAD_BITS,
+  'download_bits': compression.DOWNLOAD_BITS,
+}
 
 
 class HparamsState(NamedTuple):
@@ -50,6 +68,21 @@ class Hyperparameters(NamedTuple):
   advance: tff.Computation
 
 
+def check_hparam(name: str, value: Any) -> None:
+  """Raises unless a number that all builders know by `name` is in its range.
+
+  Raises:
+    TypeError: If it is not a number of the right kind.
+    ValueError: If it is out of its range.
+  """
+  if name in _BITS:
+    arguments.check_bits(name, value, _BITS[name])
+  elif name == 'warm_up_rounds':
+    _checks.check_count(name, value, at_least=0)
+  else:
+    _checks.check_range(name, value, _RANGES[name])
+
+
 def build_hyperparameters(
   learning_rate: LearningRate,
   *,
@@ -69,7 +102,7 @@ def build_hyperparameters(
     TypeError: If `learning_rate` is neither a number nor a function to one.
     ValueError: If a value is out of its range.
   """
-  _checks.check_count('warm_up_rounds', warm_up_rounds, at_least=0)
+  check_hparam('warm_up_rounds', warm_up_rounds)
   schedule_fn = _schedule_fn(learning_rate)
 
   @tff.tensorflow.computation
@@ -85,7 +118,15 @@ def build_hyperparameters(
   @tff.tensorflow.computation(state_type)
   def for_clients(state):
     hparams = collections.OrderedDict(state.hparams)
-    rate = hparams[optimizers.LEARNING_RATE_KEY]
+    key = optimizers.LEARNING_RATE_KEY
+    # A schedule may have come to any number.
+    rate = _asserted(
+      hparams[key],
+      _RANGES[key],
+      f'`{key}`',
+      'found {} in round {}.',
+      state.round_num,
+    )
     hparams[optimizers.LEARNING_RATE_KEY] = tf.where(
       state.warm_up_rounds_left > 0, tf.zeros_like(rate), rate
     )
@@ -108,8 +149,8 @@ def build_hyperparameters(
 def _schedule_fn(learning_rate: Any) -> Callable[[Any], tf.Tensor]:
   """Returns a function from an int32 round to a float64 learning rate."""
   if not callable(learning_rate):
-    _checks.check_nonnegative('learning_rate', learning_rate)
-    return lambda round_num: tf.constant(learning_rate, tf.float64)
+    check_hparam('learning_rate', learning_rate)
+    return lambda round_num: tf.constant(float(learning_rate), tf.float64)
 
   @tf.function
   def schedule_fn(round_num):
@@ -123,7 +164,41 @@ def _schedule_fn(learning_rate: Any) -> Callable[[Any], tf.Tensor]:
     raise TypeError(
       '`learning_rate`, when it is a function, must map a float64 scalar '
       f'tensor (the round) to a scalar, found {learning_rate!r}, which raised '
-      f'{type(error).__name__} in round 0.'
+      f'{type(error).__name__} in round 0{_hint(error)}.'
     ) from error
   _checks.check_nonnegative('learning_rate(0)', float(first))
   return schedule_fn
+
+
+def _hint(error: Exception) -> str:
+  """Returns the end of a sentence on a function that is not TensorFlow's."""
+  # What NumPy and `math` say of a tensor without a value.
+  if re.search('to a NumPy array|must be real number', str(error), re.I):
+    return ': use `tf.math` where it uses NumPy or `math`'
+  return ''
+
+
+def assert_hparams(hparams: Any, name: str) -> collections.OrderedDict:
+  """Returns hyperparameters, having checked their ranges in the graph.
+
+  Args:
+    hparams: Float scalars by name.
+    name: What errors call them.
+  """
+  return collections.OrderedDict(
+    (key, _asserted(value, _RANGES[key], f'`{name}.{key}`', 'found {}.'))
+    for key, value in hparams.items()
+  )
+
+
+def _asserted(
+  value: Any, allowed: _checks.Range, name: str, found: str, *others: Any
+) -> tf.Tensor:
+  """Returns a value, or fails with a sentence if it is out of its range."""
+  message = tf.strings.format(
+    f'{name} must be {allowed.words}, {found}', [value, *others]
+  )
+  is_right = allowed.contains(value) & tf.math.is_finite(value)
+  check = tf.raw_ops.Assert(condition=is_right, data=[message])
+  with tf.control_dependencies([check]):
+    return tf.identity(value)

@@ -21,7 +21,6 @@ from tff_local_ams import lean_aggregator
 from tff_local_ams import optimizers
 from tff_local_ams import process_parts
 from tff_local_ams import variants
-from tff_local_ams.compression import arguments
 
 _DEFAULT_UPLOAD_BITS = 4
 
@@ -139,7 +138,7 @@ def build_lean_local_amsgrad(
   if model_aggregator is None:
     if upload_bits is None:
       upload_bits = _DEFAULT_UPLOAD_BITS
-    arguments.check_bits('upload_bits', upload_bits, compression.UPLOAD_BITS)
+    hyperparameters.check_hparam('upload_bits', upload_bits)
     if upload_bits < 32:
       model_aggregator = compression.build_upload_quantiser(upload_bits)
   elif upload_bits is not None:
@@ -147,9 +146,7 @@ def build_lean_local_amsgrad(
       '`upload_bits` must not be given together with `model_aggregator`, which '
       f'takes the place of the quantiser, found {upload_bits!r}.'
     )
-  arguments.check_bits(
-    'download_bits', download_bits, compression.DOWNLOAD_BITS
-  )
+  hyperparameters.check_hparam('download_bits', download_bits)
   model = federated_model.adapt(model_fn)
   model_distributor = None
   if download_bits < 32:

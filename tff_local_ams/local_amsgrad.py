@@ -34,7 +34,7 @@ def build_local_amsgrad(
     variants.SynchronisingStep.EXACT
   ),
   denominator: variants.Denominator = variants.Denominator.MAX_OF_MEANS,
-  warm_up_rounds: int = 0,
+  warm_up_rounds: int = 1,
   server_learning_rate: float = 1.0,
   client_weighting: tff.learning.ClientWeighting = (
     tff.learning.ClientWeighting.UNIFORM
@@ -89,7 +89,7 @@ def build_local_amsgrad(
       Algorithm 3, or the mean of their maxima.
     warm_up_rounds: In how many rounds at the start clients only measure, at a
       learning rate of zero. One such round spares training the first steps'
-      division by `sqrt(epsilon)`.
+      division by `sqrt(epsilon)`. 0 is the paper.
     server_learning_rate: How much of the clients' mean update is applied.
     client_weighting: Whether clients count equally, as in the paper, or by
       their number of examples.
@@ -136,9 +136,7 @@ def build_local_amsgrad(
     ...   tf.data.Dataset.from_tensors(([[1.0]], [[label]])).repeat(10)
     ...   for label in (2.0, 4.0)
     ... ]
-    >>> process = tff_local_ams.build_local_amsgrad(
-    ...   model_fn, learning_rate=0.1, warm_up_rounds=1
-    ... )
+    >>> process = tff_local_ams.build_local_amsgrad(model_fn, learning_rate=0.1)
     >>> with tff_local_ams.runtime.device_context():
     ...   state = process.initialize()
     ...   for _ in range(15):

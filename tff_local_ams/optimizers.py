@@ -94,7 +94,7 @@ class _AMSGrad(tff.learning.optimizers.Optimizer):
   fixed_keys: tuple[str, ...] = ()
 
   def __init__(self, learning_rate, beta_1, beta_2, epsilon):
-    if not tf.is_tensor(learning_rate):
+    if not tf.is_symbolic_tensor(learning_rate):
       _checks.check_nonnegative('learning_rate', learning_rate)
     _checks.check_moment_hparams(beta_1, beta_2, epsilon)
     self._hparams = (learning_rate, beta_1, beta_2)
@@ -102,7 +102,7 @@ class _AMSGrad(tff.learning.optimizers.Optimizer):
 
   def initialize(self, specs):
     state = collections.OrderedDict(
-      (key, value if tf.is_tensor(value) else np.float64(value))
+      (key, value if tf.is_symbolic_tensor(value) else np.float64(value))
       for key, value in zip(_HPARAMS_KEYS, self._hparams, strict=True)
     )
     moments = initial_moments(specs, self._epsilon)

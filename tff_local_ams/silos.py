@@ -47,6 +47,10 @@ def build_silo_local_amsgrad(
 ) -> silo_process.SiloProcess:
   """Builds Local AMSGrad for silos that keep their own m and v.
 
+  The paper to the letter, also in that no round at the start only measures
+  unless `warm_up_rounds` says so; until the first synchronisation, steps divide
+  by `sqrt(epsilon)`.
+
   `build_local_amsgrad` without the restart: each silo goes on from its own
   moments, and only v_hat comes from the server. `state.aggregator` has the
   means of the silos' moments at the last synchronisation beside v_hat.
@@ -155,6 +159,9 @@ def build_silo_naive_amsgrad(
   batch_loop: variants.BatchLoop = variants.BatchLoop.STACKED,
 ) -> silo_process.SiloProcess:
   """Builds naive local AMSGrad, which can fail to converge (Theorem 4.1).
+
+  The paper to the letter, also in that no round at the start only measures
+  unless `warm_up_rounds` says so.
 
   Each silo runs AMSGrad with its own m, v and v_hat, and the server averages
   the weights. A baseline, not a recommendation.

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 from typing import NamedTuple
 
+from programs import failures
 from programs.benchmarking import lineup
-from programs.cli import errors
 from programs.runs import writing
 
 # What a measurement is about: the machine; a contender's versions, or why it
@@ -190,9 +190,10 @@ def read(path: pathlib.Path) -> Measurements:
     with open(path, newline='') as lines:
       return Measurements(map(_parse, csv.DictReader(lines)), path)
   except (ValueError, TypeError, KeyError, OSError) as error:
-    raise errors.ProgramError(
+    raise failures.ProgramError(
       f'{path} is not a file of this program ({error}): remove it, or name '
-      'another folder with --output_dir.'
+      'another folder with `output_dir`.',
+      'output_dir',
     ) from error
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from absl import flags
 
 import data
+from data import checks
 from data import descriptions
 from programs.cli import errors
 from programs.cli import help_page
@@ -88,12 +89,7 @@ def config_from_flags(config_type: type[Any], **fixed: Any) -> Any:
     for field in dataclasses.fields(config_type)
     if field.name not in fixed
   }
-  try:
-    return config_type(**values, **fixed)
-  except ValueError as error:
-    raise errors.UsageError(
-      experiments.as_flags(str(error)).replace('--data_seed', '--seed')
-    ) from error
+  return config_type(**values, **fixed)
 
 
 def experiment_from_flags() -> experiments.Experiment:
@@ -108,8 +104,13 @@ def experiment_from_flags() -> experiments.Experiment:
 
 
 def dataset_options_from_flags() -> dict[str, Any]:
-  """Returns the data set's options that were given."""
-  return _given_options(data.task_options, data.TASK_NAMES)
+  """Returns the data set's options that were given, which are right."""
+  options = _given_options(data.task_options, data.TASK_NAMES)
+  try:
+    experiments.make_dataset_options(flags.FLAGS.dataset, options)
+  except checks.ArgumentError as error:
+    raise errors.UsageError(errors.as_flags(error, _RENAMED)) from error
+  return options
 
 
 def _define_options(
@@ -153,7 +154,8 @@ def _describe_defaults(
   """Says which algorithms or data sets have an option, and its defaults."""
   values: dict[Any, list[str]] = {}
   for owner, options_type in types.items():
-    values.setdefault(getattr(options_type(), name), []).append(owner)
+    # Not of an instance, whose ranges would be checked.
+    values.setdefault(getattr(options_type, name), []).append(owner)
   if list(values) == [None]:
     return f'Only for {", ".join(types)}.'
   values.pop(None, None)  # What it is unless given, its description says.

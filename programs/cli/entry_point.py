@@ -23,6 +23,7 @@ from absl import logging as absl_logging
 from programs.cli import errors
 from programs.cli import folders
 from programs.cli import help_page
+from programs.cli import lazily
 
 # It announces on standard error that it looks for fonts, the first time.
 logging.getLogger('matplotlib').setLevel(logging.ERROR)
@@ -39,9 +40,6 @@ def run(main: Callable[[], None]) -> None:
     main: The program. The docstring of its module is the first part of what
       `--help` shows.
   """
-  if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-    # From now on `main` can clean up; until here, see `programs/__init__.py`.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
   def parse(argv: Sequence[str]) -> list[str]:
     # Not earlier: it takes the place of absl's, which has just been defined.
@@ -56,6 +54,10 @@ def run(main: Callable[[], None]) -> None:
     if not flags.FLAGS['verbosity'].present:
       # absl would show TFF's own messages, such as those of a round cut short.
       absl_logging.set_verbosity(absl_logging.ERROR)
+    lazily.load()
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+      # From now on `main` can clean up; until here, see `programs/__init__.py`.
+      signal.signal(signal.SIGINT, signal.default_int_handler)
     main()
     sys.stdout.flush()
 
@@ -63,8 +65,6 @@ def run(main: Callable[[], None]) -> None:
     app.run(main_fn, flags_parser=parse)
   except errors.UsageError as error:
     _stop(2, str(error))
-  except errors.ProgramError as error:
-    _stop(1, str(error))
   except BrokenPipeError:
     # Who read the output, such as `head`, is gone. Nor can Python write what
     # is left at its end.
@@ -75,6 +75,11 @@ def run(main: Callable[[], None]) -> None:
   except KeyboardInterrupt as interrupt:
     _say_last(' '.join(['Interrupted.', *interrupt.args]))
     _exit_at_once(130)
+  except Exception as error:
+    if not hasattr(error, 'arguments'):
+      raise
+    # Their messages are for the user, and name arguments that are flags here.
+    _stop(2 if isinstance(error, ValueError) else 1, errors.as_flags(error))
 
 
 def _parse(argv: Sequence[str]) -> list[str]:

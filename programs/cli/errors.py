@@ -1,16 +1,29 @@
-"""Failures and mistakes that their message explains to the user."""
+"""Mistakes on the command line, and other errors in its words."""
 
 import difflib
+import re
 from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
-
-
-class ProgramError(Exception):
-  """A failure that its message explains to the user."""
+from typing import Any
 
 
 class UsageError(Exception):
   """A mistake in the flags that its message explains to the user."""
+
+
+def as_flags(error: Any, renamed: Mapping[str, str] | None = None) -> str:
+  """Returns an error's message, with flags where it names arguments.
+
+  Args:
+    error: An error whose `arguments` are those that its message names.
+    renamed: The flags of arguments that have other names.
+  """
+  message = str(error)
+  for name in error.arguments:
+    flag = (renamed or {}).get(name, name)
+    message = re.sub(f'`{name}(=[^`]*)?`', rf'--{flag}\1', message)
+  return message
 
 
 def check_names(flag: str, names: Sequence[str], known: Sequence[str]) -> None:

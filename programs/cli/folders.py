@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 
+from programs import failures
 from programs.cli import errors
 
 # Those that `make_folder` has made, the outermost first.
@@ -24,13 +25,13 @@ def make_folder(path: str) -> pathlib.Path:
   try:
     folder.mkdir(parents=True, exist_ok=True)
   except OSError as error:
-    raise errors.ProgramError(
+    raise failures.ProgramError(
       f'The folder {path!r} cannot be made ({error.strerror}): name another '
       'with --output_dir.'
     ) from error
   _made.extend(reversed(missing))
   if not os.access(folder, os.W_OK):
-    raise errors.ProgramError(
+    raise failures.ProgramError(
       f'The folder {path!r} cannot be written to: name another with '
       '--output_dir.'
     )

@@ -9,7 +9,7 @@ from typing import Any
 import tqdm
 
 # What bars look like, in the words of tqdm.
-_OF_ONE_RUN = 'round {n_fmt}/{total_fmt} |{bar}| {elapsed}<{remaining}{postfix}'
+_OF_ONE_RUN = 'round {n_fmt}/{total_fmt} |{bar}| {elapsed}{desc}{postfix}'
 WITH_DETAILS = (
   '{percentage:3.0f}% |{bar}| {elapsed}<{remaining}  {desc}{postfix}'
 )
@@ -116,8 +116,9 @@ class Rounds:
     self._rounds = rounds
     self._lines_every = max(1, rounds // 50)
     self._bar: Bar | None = None
-    self._start = 0.0
-    self._first_round = 0
+    self._has_begun = False
+    # When the first round was done: it compiles, and tells nothing of others.
+    self._timed_from: tuple[float, int] | None = None
     self._last_test = ''
 
   def __enter__(self) -> 'Rounds':
@@ -129,24 +130,24 @@ class Rounds:
 
   def on_round(self, round_number: int, metrics: Any) -> None:
     """Shows a round; the first call says where a run starts."""
-    if not self._start:
+    if not self._has_begun:
       self._begin(round_number)
       return
     words = self._describe(metrics)
+    left = self._time_left(round_number)
     if self._bar is not None and self._bar.is_shown:
+      self._bar.describe(f'<{left or "?"}')
       self._bar.annotate(words)
       self._bar.advance()
     elif self._has_line(round_number, metrics):
-      left = self._time_left(round_number)
       print(
-        f'round {round_number:{len(str(self._rounds))}}/{self._rounds}  '
-        f'{words}  {left} left',
+        f'round {round_number:{len(str(self._rounds))}}/{self._rounds}  {words}'
+        + (f'  {left} left' if left else ''),
         flush=True,
       )
 
   def _begin(self, done: int) -> None:
-    self._start = time.monotonic()
-    self._first_round = done
+    self._has_begun = True
     if done:
       print(f'{done} of {self._rounds} rounds are done already.', flush=True)
     if done < self._rounds:
@@ -175,9 +176,15 @@ class Rounds:
     )
 
   def _time_left(self, round_number: int) -> str:
-    per_round = (time.monotonic() - self._start) / (
-      round_number - self._first_round
-    )
+    """Returns the time that is left, or nothing if it cannot be told yet."""
+    now = time.monotonic()
+    if round_number == self._rounds:
+      return show_time(0)
+    if self._timed_from is None:
+      self._timed_from = (now, round_number)
+      return ''
+    start, first_round = self._timed_from
+    per_round = (now - start) / (round_number - first_round)
     return show_time(per_round * (self._rounds - round_number))
 
 

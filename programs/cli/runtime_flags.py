@@ -3,16 +3,16 @@
 import contextlib
 import dataclasses
 import re
-from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
 
-import tensorflow_federated as tff
-
+from data import checks
 from programs.cli import config_flags
 from programs.cli import errors
-from programs.runs import experiments
-from tff_local_ams import runtime
+from programs.cli import lazily
+
+with lazily.imported():
+  from programs.cli import runtime_contexts
 
 _RUNTIMES = ('device', 'native', 'ray')
 
@@ -37,21 +37,25 @@ class RuntimeConfig:
 
   def __post_init__(self):
     if self.runtime not in _RUNTIMES:
-      raise ValueError(
+      raise checks.ArgumentError(
         f'`runtime` must be one of {", ".join(_RUNTIMES)}, found '
-        f'{self.runtime!r}{errors.did_you_mean(self.runtime, _RUNTIMES)}'
+        f'{self.runtime!r}{errors.did_you_mean(self.runtime, _RUNTIMES)}',
+        'runtime',
       )
     if self.ray_address is not None and not re.fullmatch(
       r'auto|[^/]+:\d+', self.ray_address
     ):
-      raise ValueError(
-        f'`ray_address` must be HOST:PORT or auto, found {self.ray_address!r}.'
+      raise checks.ArgumentError(
+        f'`ray_address` must be HOST:PORT or auto, found {self.ray_address!r}.',
+        'ray_address',
       )
     for name, owner in (('devices', 'device'), ('ray_address', 'ray')):
       if getattr(self, name) is not None and self.runtime != owner:
-        raise ValueError(
+        raise checks.ArgumentError(
           f'`{name}` must not be given unless `runtime` is {owner}, found '
-          f'{self.runtime!r}.'
+          f'{self.runtime!r}.',
+          name,
+          'runtime',
         )
 
 
@@ -63,53 +67,14 @@ def define() -> None:
 @contextlib.contextmanager
 def from_flags() -> Iterator[None]:
   """Runs the rounds in its scope where the flags say. Also a decorator."""
-  with _entered(_context) as context:
-    with tff.framework.get_context_stack().install(context):
-      yield
-
-
-@contextlib.contextmanager
-def asynchronous_from_flags() -> Iterator[tff.framework.AsyncContext]:
-  """Gives the context of a federated program, where the flags say."""
-  with _entered(_asynchronous_context) as context:
-    yield context
-
-
-@contextlib.contextmanager
-def _entered(make_context: Callable[[RuntimeConfig], Any]) -> Iterator[Any]:
-  """Makes a context, and turns its errors into sentences for the user."""
   config = config_flags.config_from_flags(RuntimeConfig)
-  with contextlib.ExitStack() as stack:
-    try:
-      context = stack.enter_context(make_context(config))
-    except (ValueError, ImportError, ConnectionError) as error:
-      raise errors.UsageError(experiments.as_flags(str(error))) from error
-    try:
-      yield context
-    except runtime.ClientError as error:
-      raise errors.ProgramError(str(error)) from error
+  with runtime_contexts.installed(config):
+    yield
 
 
 @contextlib.contextmanager
-def _context(config: RuntimeConfig) -> Iterator[tff.framework.SyncContext]:
-  if config.runtime == 'native':
-    yield tff.backends.native.create_sync_local_cpp_execution_context()
-  elif config.runtime == 'device':
-    devices = None if config.devices is None else config.devices.split(',')
-    yield runtime.create_device_context(devices)
-  else:
-    with contextlib.closing(
-      runtime.create_ray_context(config.ray_address)
-    ) as context:
-      yield context
-
-
-@contextlib.contextmanager
-def _asynchronous_context(
-  config: RuntimeConfig,
-) -> Iterator[tff.framework.AsyncContext]:
-  if config.runtime == 'native':
-    yield tff.backends.native.create_async_local_cpp_execution_context()
-  else:
-    with _context(config) as context:
-      yield runtime.asynchronous(context)
+def asynchronous_from_flags() -> Iterator[Any]:
+  """Gives the `tff.framework.AsyncContext` of a federated program."""
+  config = config_flags.config_from_flags(RuntimeConfig)
+  with runtime_contexts.asynchronous(config) as context:
+    yield context

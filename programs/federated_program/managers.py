@@ -20,7 +20,7 @@ import tensorflow_federated as tff
 
 import data
 import tff_local_ams
-from programs.cli import errors
+from programs import failures
 from programs.runs import experiments
 from programs.runs import loop
 from programs.runs import records
@@ -216,9 +216,10 @@ class EvaluationMetricsManager(tff.program.ReleaseManager):
         path, tff.program.CSVSaveMode.WRITE, 'round'
       )
     except tff.program.CSVKeyFieldnameNotFoundError as error:
-      raise errors.ProgramError(
+      raise failures.ProgramError(
         f'{path} is not a file of metrics: remove it, or start again in '
-        'another folder with --output_dir.'
+        'another folder with `output_dir`.',
+        'output_dir',
       ) from error
 
   async def release(self, value: Any, key: int) -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import data
 import tff_local_ams
-from programs.cli import errors
+from programs import failures
 from programs.runs import figures
 from programs.runs import writing
 
@@ -182,7 +182,7 @@ def _read(rate: float, path: pathlib.Path) -> Walk:
     paths = json.loads(path.read_text())
     return Walk(rate, {name: paths[name] for name in NAMES})
   except (ValueError, KeyError) as error:
-    raise errors.ProgramError(
+    raise failures.ProgramError(
       f'{path} is not a record of this program ({error}): remove it to run it '
       'again.'
     ) from error

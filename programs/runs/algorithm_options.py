@@ -1,26 +1,6 @@
 """The options of the algorithms, with their defaults and ranges."""
 
 import dataclasses
-import math
-from collections.abc import Callable
-
-# As `tff_local_ams.compression` offers them.
-UPLOAD_BITS = (1, 2, 3, 4, 8, 16, 32)
-DOWNLOAD_BITS = (4, 6, 8, 16, 32)
-
-# What the options may be; all of the same name mean the same.
-_RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
-  'learning_rate': (lambda x: x >= 0, 'at least 0'),
-  'server_learning_rate': (lambda x: x >= 0, 'at least 0'),
-  'beta_1': (lambda x: 0 <= x < 1, 'in [0, 1)'),
-  'beta_2': (lambda x: 0 <= x < 1, 'in [0, 1)'),
-  'epsilon': (lambda x: x > 0, 'positive'),
-  'warm_up_rounds': (lambda x: x >= 0, 'at least 0'),
-  'proximal_strength': (lambda x: x >= 0, 'at least 0'),
-  'momentum': (lambda x: 0 <= x < 1, 'in [0, 1)'),
-  'upload_bits': (UPLOAD_BITS.__contains__, 'one of 1, 2, 3, 4, 8, 16, 32'),
-  'download_bits': (DOWNLOAD_BITS.__contains__, 'one of 4, 6, 8, 16, 32'),
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,12 +19,12 @@ class Options:
   download_bits: int | None = None
 
   def __post_init__(self) -> None:
+    # Only here: it loads TensorFlow, which knowing the options does not need.
+    from tff_local_ams import hyperparameters
+
     for name, value in vars(self).items():
-      if value is None:
-        continue
-      is_right, words = _RANGES[name]
-      if not (math.isfinite(value) and is_right(value)):
-        raise ValueError(f'`{name}` must be {words}, found {value!r}.')
+      if value is not None:
+        hyperparameters.check_hparam(name, value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +34,7 @@ class AmsgradOptions(Options):
   Attributes:
     learning_rate: The clients' learning rate.
     beta_1: The decay of the first moment, in [0, 1).
-    beta_2: The decay of the second moment, in [0, 1).
+    beta_2: The decay of the second moment, in [0, 1].
     epsilon: The start of v-hat for AMSGrad; what Adam and its relatives add to
       the denominator.
     warm_up_rounds: How many rounds at the start only measure the gradients.

@@ -1,25 +1,20 @@
 """The algorithms by name: this project's, and TFF's own to compare with.
 
-To add one, list it in `_REGISTRY` with its builder and its options, which are
-in `algorithm_options`.
+To add one, list it in `_REGISTRY` with its options, which are in
+`algorithm_options`, and its builder in `processes`.
 """
 
 import itertools
-from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 
-import tensorflow_federated as tff
-
-import tff_local_ams
 from programs.runs import algorithm_options
 
 
 class _Entry(NamedTuple):
   title: str
   options: type[Any]
-  build: Callable[[Any, Any], Any]
   # The rates that are worth trying, by option.
   rates: Mapping[str, tuple[float, ...]]
 
@@ -62,212 +57,84 @@ def build_process(name: str, model_fn: Any, options: Any) -> Any:
       `tff.learning.models.VariableModel`.
     options: An instance of `options_type(name)`.
   """
-  return _REGISTRY[name].build(model_fn, options)
+  # Only here: it loads TensorFlow, which the rest of this module does without.
+  from programs.runs import processes
 
-
-def _ours(build_fn: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
-  def build(model_fn: Any, options: Any) -> Any:
-    arguments = dict(vars(options))
-    bits = {
-      name: arguments.pop(name) for name in ('upload_bits', 'download_bits')
-    }
-    wire = _wire(model_fn, **bits, weighted=True)
-    return build_fn(model_fn, **arguments, **wire, **fixed)
-
-  return build
-
-
-def _lean(model_fn: Any, options: algorithm_options.LeanOptions) -> Any:
-  return tff_local_ams.build_lean_local_amsgrad(model_fn, **vars(options))
-
-
-def _wire(
-  model_fn: Any,
-  upload_bits: int | None,
-  download_bits: int | None,
-  *,
-  weighted: bool = False,
-) -> dict[str, Any]:
-  """Returns the builders' arguments by which a model is quantised."""
-  wire: dict[str, Any] = {}
-  if upload_bits and upload_bits < 32:
-    wire['model_aggregator'] = tff_local_ams.compression.build_upload_quantiser(
-      upload_bits, weighted=weighted
-    )
-  if download_bits and download_bits < 32:
-    wire['model_distributor'] = (
-      tff_local_ams.compression.build_download_quantiser(
-        tff.learning.models.weights_type_from_model(model_fn), download_bits
-      )
-    )
-  return wire
-
-
-def _wire_of(model_fn: Any, options: Any) -> dict[str, Any]:
-  return _wire(model_fn, options.upload_bits, options.download_bits)
-
-
-def _fed_avg(
-  client_optimizer_fn: Callable[[Any], Any],
-  server_optimizer_fn: Callable[[Any], Any],
-) -> Callable[[Any, Any], tff.learning.templates.LearningProcess]:
-  """Returns a builder of TFF's federated averaging with these optimizers."""
-  return lambda model_fn, options: (
-    tff.learning.algorithms.build_unweighted_fed_avg(
-      model_fn,
-      client_optimizer_fn(options),
-      server_optimizer_fn(options),
-      **_wire_of(model_fn, options),
-    )
-  )
-
-
-def _client_sgd(options: Any) -> tff.learning.optimizers.Optimizer:
-  return tff.learning.optimizers.build_sgdm(options.learning_rate)
-
-
-def _server_sgd(options: Any) -> tff.learning.optimizers.Optimizer:
-  return tff.learning.optimizers.build_sgdm(options.server_learning_rate)
-
-
-def _moments(
-  build_fn: Callable[..., Any], rate_name: str
-) -> Callable[[Any], tff.learning.optimizers.Optimizer]:
-  """Returns what makes Adam or Yogi from options, with one of their rates."""
-  return lambda options: build_fn(
-    getattr(options, rate_name),
-    options.beta_1,
-    options.beta_2,
-    options.epsilon,
-  )
-
-
-_client_adam = _moments(tff.learning.optimizers.build_adam, 'learning_rate')
-_server_adam = _moments(
-  tff.learning.optimizers.build_adam, 'server_learning_rate'
-)
-_server_yogi = _moments(
-  tff.learning.optimizers.build_yogi, 'server_learning_rate'
-)
-
-
-def _server_adagrad(options: Any) -> tff.learning.optimizers.Optimizer:
-  return tff.learning.optimizers.build_adagrad(
-    options.server_learning_rate, epsilon=options.epsilon
-  )
-
-
-def _fed_prox(
-  model_fn: Any, options: algorithm_options.ProximalOptions
-) -> tff.learning.templates.LearningProcess:
-  return tff.learning.algorithms.build_unweighted_fed_prox(
-    model_fn,
-    options.proximal_strength,
-    _client_sgd(options),
-    _server_sgd(options),
-    **_wire_of(model_fn, options),
-  )
-
-
-def _mime_lite(
-  model_fn: Any, options: algorithm_options.MimeLiteOptions
-) -> tff.learning.templates.LearningProcess:
-  return tff.learning.algorithms.build_unweighted_mime_lite(
-    model_fn,
-    tff.learning.optimizers.build_sgdm(
-      options.learning_rate, options.momentum or None
-    ),
-    _server_sgd(options),
-    **_wire_of(model_fn, options),
-  )
+  return processes.BUILDERS[name](model_fn, options)
 
 
 _REGISTRY = {
   'local_amsgrad': _Entry(
     'Local AMSGrad',
     algorithm_options.AmsgradOptions,
-    _ours(tff_local_ams.build_local_amsgrad),
     _ADAPTIVE_RATES,
   ),
   'local_amsgrad_delayed': _Entry(
     'Local AMSGrad, delayed',
     algorithm_options.AmsgradOptions,
-    _ours(
-      tff_local_ams.build_local_amsgrad,
-      synchronising_step=tff_local_ams.SynchronisingStep.DELAYED,
-    ),
     _ADAPTIVE_RATES,
   ),
   'local_amsgrad_lean': _Entry(
     'Local AMSGrad, lean',
     algorithm_options.LeanOptions,
-    _lean,
     _ADAPTIVE_RATES,
   ),
   'silo_local_amsgrad': _Entry(
     'Local AMSGrad, silos',
     algorithm_options.AmsgradOptions,
-    _ours(tff_local_ams.build_silo_local_amsgrad),
     _ADAPTIVE_RATES,
   ),
   'silo_naive_amsgrad': _Entry(
     'naive local AMSGrad, silos',
     algorithm_options.AmsgradOptions,
-    _ours(tff_local_ams.build_silo_naive_amsgrad),
     _ADAPTIVE_RATES,
   ),
   'local_sgd': _Entry(
     'local SGD',
     algorithm_options.SgdOptions,
-    _ours(tff_local_ams.build_local_sgd),
     _SGD_RATES,
   ),
   'fedavg': _Entry(
     'FedAvg',
     algorithm_options.SgdOptions,
-    _fed_avg(_client_sgd, _server_sgd),
     _SGD_RATES,
   ),
   'fedadam': _Entry(
     'FedAdam',
     algorithm_options.ServerAdamOptions,
-    _fed_avg(_client_sgd, _server_adam),
     _SERVER_RATES,
   ),
   'fedyogi': _Entry(
     'FedYogi',
     algorithm_options.ServerAdamOptions,
-    _fed_avg(_client_sgd, _server_yogi),
     _SERVER_RATES,
   ),
   'fedadagrad': _Entry(
     'FedAdagrad',
     algorithm_options.ServerAdagradOptions,
-    _fed_avg(_client_sgd, _server_adagrad),
     _SERVER_RATES,
   ),
   'fedada2': _Entry(
     'FedAda2',
     algorithm_options.TwiceAdamOptions,
-    _fed_avg(_client_adam, _server_adam),
     {
       'learning_rate': (3e-4, 1e-3, 3e-3),
       'server_learning_rate': (3e-3, 1e-2),
     },
   ),
   'fedprox': _Entry(
-    'FedProx', algorithm_options.ProximalOptions, _fed_prox, _SGD_RATES
+    'FedProx',
+    algorithm_options.ProximalOptions,
+    _SGD_RATES,
   ),
   'mimelite': _Entry(
     'Mime-lite',
     algorithm_options.MimeLiteOptions,
-    _mime_lite,
     {'learning_rate': (0.01, 0.03, 0.1)},
   ),
   'local_adam_reset': _Entry(
     'local Adam, reset',
     algorithm_options.ClientAdamOptions,
-    _fed_avg(_client_adam, _server_sgd),
     {'learning_rate': (3e-4, 1e-3, 3e-3)},
   ),
 }

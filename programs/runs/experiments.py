@@ -11,7 +11,6 @@ from typing import Any
 
 import data
 from data import checks
-from programs.cli import errors
 from programs.runs import algorithms
 
 
@@ -54,8 +53,7 @@ class Schedule:
     checks.check_count('eval_every', self.eval_every, at_least=0)
     checks.check_count('eval_clients', self.eval_clients, at_least=0)
     checks.check_seed('seed', self.seed)
-    if not 0 <= self.dropout < 1:
-      raise ValueError(f'`dropout` must be in [0, 1), found {self.dropout}.')
+    checks.check_dropout('dropout', self.dropout)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,16 +110,14 @@ def make_experiment(
   """Returns an experiment; options that are not given have their defaults.
 
   Raises:
-    errors.UsageError: If there is no such option, or it has a wrong
-      value.
+    checks.ArgumentError: If there is no such option, or it has a wrong value.
   """
-  dataset_type = data.task_options(dataset)
   options = dict(dataset_options or {})
-  if 'model_seed' in _field_names(dataset_type):
+  if 'model_seed' in _field_names(data.task_options(dataset)):
     options.setdefault('model_seed', schedule.seed)
   return Experiment(
     dataset,
-    _make_options(dataset, dataset_type, options),
+    make_dataset_options(dataset, options),
     algorithm,
     _make_options(
       algorithm,
@@ -132,42 +128,48 @@ def make_experiment(
   )
 
 
-def load_task(experiment: Experiment) -> data.Task:
+def make_dataset_options(dataset: str, options: Mapping[str, Any]) -> Any:
+  """Returns options of a data set; those not given have their defaults.
+
+  Raises:
+    checks.ArgumentError: If there is no such option, or it has a wrong value.
+  """
+  return _make_options(dataset, data.task_options(dataset), options)
+
+
+def load_task(experiment: Experiment) -> 'data.Task':
   """Loads the experiment's data.
 
   Raises:
-    errors.ProgramError: If that cannot be done.
+    data.DataFileError: If a file is not what it should be.
+    checks.ArgumentError: If the options do not go together.
   """
-  try:
-    return data.load_task(
-      experiment.dataset, **vars(experiment.dataset_options)
-    )
-  except data.DataFileError as error:
-    raise errors.ProgramError(as_flags(str(error))) from error
-  except ValueError as error:
-    raise errors.UsageError(as_flags(str(error))) from error
+  return data.load_task(experiment.dataset, **vars(experiment.dataset_options))
 
 
-def resolve(experiment: Experiment, task: data.Task) -> Experiment:
+def resolve(experiment: Experiment, task: 'data.Task') -> Experiment:
   """Returns the experiment with the data set's own numbers filled in."""
   schedule = experiment.schedule
   num_clients = len(task.train.client_ids)
   clients_per_round = schedule.clients_per_round or min(10, num_clients)
   if clients_per_round > num_clients:
-    raise errors.UsageError(
-      f'--clients_per_round must be at most {num_clients}, the number of '
-      f'clients of {task.name}, found {clients_per_round}.'
+    raise checks.ArgumentError(
+      f'`clients_per_round` must be at most {num_clients}, the number of '
+      f'clients of {task.name}, found {clients_per_round}.',
+      'clients_per_round',
     )
   if schedule.eval_clients > num_clients:
-    raise errors.UsageError(
-      f'--eval_clients must be at most {num_clients}, the number of clients of '
-      f'{task.name}, found {schedule.eval_clients}.'
+    raise checks.ArgumentError(
+      f'`eval_clients` must be at most {num_clients}, the number of clients of '
+      f'{task.name}, found {schedule.eval_clients}.',
+      'eval_clients',
     )
   metrics = [metric.name for metric in task.metrics()]
   if schedule.eval_clients and 'accuracy' not in metrics:
-    raise errors.UsageError(
-      f'--eval_clients is for data sets with an accuracy, and {task.name} has '
-      'none.'
+    raise checks.ArgumentError(
+      f'`eval_clients` is for data sets with an accuracy, and {task.name} has '
+      'none.',
+      'eval_clients',
     )
   return dataclasses.replace(
     experiment,
@@ -179,35 +181,21 @@ def resolve(experiment: Experiment, task: data.Task) -> Experiment:
   )
 
 
-def as_flags(message: str) -> str:
-  """Returns a message about arguments as one about flags."""
-  quoted = message.split('`')
-  for i in range(1, len(quoted), 2):
-    quoted[i] = _flag(quoted[i])
-  return ''.join(quoted)
-
-
-def _flag(field_name: str) -> str:
-  """Returns the flag that sets an option of a data set or an algorithm."""
-  names = {'seed': 'data_seed', 'model_seed': 'seed'}
-  return f'--{names.get(field_name, field_name)}'
-
-
 def _make_options(
   owner: str, options_type: type[Any], options: Mapping[str, Any]
 ) -> Any:
   known = _field_names(options_type)
   for name in options:
     if name not in known:
-      flag_names = [_flag(n) for n in known if n != 'model_seed']
-      raise errors.UsageError(
-        f'{owner} has no {_flag(name)}, only '
-        f'{", ".join(flag_names) or "its defaults"}.'
+      # The seed of the model is the schedule's.
+      others = [n for n in known if n != 'model_seed']
+      listed = ', '.join(f'`{n}`' for n in others)
+      raise checks.ArgumentError(
+        f'{owner} has no `{name}`, only {listed or "its defaults"}.',
+        name,
+        *others,
       )
-  try:
-    return options_type(**options)
-  except ValueError as error:
-    raise errors.UsageError(as_flags(str(error))) from error
+  return options_type(**options)
 
 
 def _field_names(options_type: type[Any]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 
-from programs.cli import errors
+from programs import failures
 from programs.cli import folders
 from programs.runs import experiments
 from programs.runs import loop
@@ -89,14 +89,15 @@ def _read(experiment: experiments.Experiment, folder: pathlib.Path) -> Cell:
     record = json.loads(path.read_text())
     old, diverged_at = record['experiment'], record['diverged_at']
   except (ValueError, KeyError, TypeError) as error:
-    raise errors.ProgramError(
+    raise failures.ProgramError(
       f'{path} is not a record of this program ({error}): remove {folder} to '
       'run it again.'
     ) from error
   if not records.is_same_config(old, experiment.to_dict()):
-    raise errors.ProgramError(
+    raise failures.ProgramError(
       f'{folder} has a finished run with other settings: remove it to run it '
-      'again, or name another folder with --output_dir.'
+      'again, or name another folder with `output_dir`.',
+      'output_dir',
     )
   return Cell(
     experiment, records.read_rows(folder / 'metrics.csv'), diverged_at

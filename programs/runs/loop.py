@@ -15,22 +15,22 @@ from typing import NamedTuple
 import numpy as np
 
 import data
-from programs.cli import errors
+from programs import failures
 from programs.runs import experiments
 from programs.runs import records
 from programs.runs import simulation
 from programs.runs import trained_model
 
 
-class Diverged(errors.ProgramError):
+class Diverged(failures.ProgramError):
   """Training came to numbers that are not finite.
 
   Attributes:
     round_number: The round in which it did.
   """
 
-  def __init__(self, message: str, round_number: int):
-    super().__init__(message)
+  def __init__(self, message: str, *arguments: str, round_number: int):
+    super().__init__(message, *arguments)
     self.round_number = round_number
 
 
@@ -79,7 +79,7 @@ def train(
   Raises:
     Diverged: If a loss or all updates are not finite. The last good state is
       kept.
-    errors.ProgramError: If something else is in the way.
+    failures.ProgramError: If something else is in the way.
   """
   task = experiments.load_task(experiment)
   experiment = experiments.resolve(experiment, task)
@@ -233,13 +233,16 @@ def check_converging(
 
 def _diverged(what: str, experiment: Any, round_number: int) -> Diverged:
   options = experiment.algorithm_options
-  advice = f'a --learning_rate smaller than {options.learning_rate:g}'
+  advice = f'a `learning_rate` smaller than {options.learning_rate:g}'
   if getattr(options, 'warm_up_rounds', 1) == 0:
-    advice += ' or --warm_up_rounds=1'
+    advice += ' or `warm_up_rounds=1`'
   return Diverged(
     f'Training has diverged: {what} in round {round_number}. Try {advice}, in '
-    'another --output_dir; the checkpoints here are from before.',
-    round_number,
+    'another `output_dir`; the checkpoints here are from before.',
+    'learning_rate',
+    'warm_up_rounds',
+    'output_dir',
+    round_number=round_number,
   )
 
 

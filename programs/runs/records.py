@@ -24,7 +24,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from programs.cli import errors
+from programs import failures
 from programs.runs import writing
 
 _CONFIG = 'config.json'
@@ -57,7 +57,7 @@ class Records:
       tensorboard: Whether to write the metrics for TensorBoard, too.
 
     Raises:
-      errors.ProgramError: If another program has them open.
+      failures.ProgramError: If another program has them open.
     """
     self._folder = folder
     self._lock = _lock(folder)
@@ -85,37 +85,41 @@ class Records:
     Args:
       config: Everything that determines the run, as of JSON.
       may_grow: The one number, by its dotted name, that may be larger than
-        before.
+        before, and anything if no round is done.
 
     Raises:
-      errors.ProgramError: If the folder has a run with another config.
+      failures.ProgramError: If the folder has a run with another config.
     """
     path = self._folder / _CONFIG
+    done = await self.versions()
     if path.exists():
       try:
         old = _flatten(json.loads(path.read_text())['experiment'])
       except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise errors.ProgramError(
+        raise failures.ProgramError(
           f'{path} is not a config of this program ({error}): name another '
-          'folder with --output_dir.'
+          'folder with `output_dir`.',
+          'output_dir',
         ) from error
       new = _flatten(config)
       differences = [
         f'{name.rpartition(".")[2]} (there {old.get(name)}, now '
         f'{new.get(name)})'
         for name in _differing(old, new)
-        if not (name == may_grow and old.get(name, 0) < new[name])
+        if not (name == may_grow and (not done or old.get(name, 0) < new[name]))
       ]
       if differences:
-        raise errors.ProgramError(
+        raise failures.ProgramError(
           f'{self._folder} has a run with other settings: '
           f'{", ".join(differences)}. Use those, or name another folder with '
-          '--output_dir.'
+          '`output_dir`.',
+          'output_dir',
         )
-    elif await self.versions():
-      raise errors.ProgramError(
+    elif done:
+      raise failures.ProgramError(
         f'{self._folder} has checkpoints but no {_CONFIG}: name another folder '
-        'with --output_dir.'
+        'with `output_dir`.',
+        'output_dir',
       )
     record = {'experiment': config, 'versions': find_versions()}
     writing.write_text(path, json.dumps(record, indent=2) + '\n')
@@ -127,7 +131,7 @@ class Records:
       initial_state: The state to start with, and what states look like.
 
     Raises:
-      errors.ProgramError: If there are states, but none can be read, or
+      failures.ProgramError: If there are states, but none can be read, or
         if metrics of earlier rounds are gone.
     """
     state, round_number = await self._newest_state(initial_state)
@@ -135,10 +139,11 @@ class Records:
     if [row['round'] for row in rows[:round_number]] != list(
       range(1, round_number + 1)
     ):
-      raise errors.ProgramError(
+      raise failures.ProgramError(
         f'{self._folder / _METRICS} does not have the rounds 1 to '
         f'{round_number} that came before the newest checkpoint: restore it, '
-        'or start again in another folder with --output_dir.'
+        'or start again in another folder with `output_dir`.',
+        'output_dir',
       )
     await self._open_metrics(rows[:round_number])
     return state, round_number
@@ -180,10 +185,11 @@ class Records:
     needed = size * (self._keep_checkpoints + 1)
     free = shutil.disk_usage(self._folder).free
     if free < needed:
-      raise errors.ProgramError(
+      raise failures.ProgramError(
         f'The checkpoints need {needed / 1e6:,.0f} MB, but the disk of '
         f'{self._folder} has {free / 1e6:,.0f} MB left: free some, or name '
-        'another folder with --output_dir.'
+        'another folder with `output_dir`.',
+        'output_dir',
       )
 
   async def _newest_state(self, initial_state: Any) -> tuple[Any, int]:
@@ -198,9 +204,10 @@ class Records:
           'going back to the one before.'
         )
     if versions:
-      raise errors.ProgramError(
+      raise failures.ProgramError(
         f'None of the checkpoints in {self._folder / _CHECKPOINTS} can be '
-        'read: start again in another folder with --output_dir.'
+        'read: start again in another folder with `output_dir`.',
+        'output_dir',
       )
     return initial_state, 0
 
@@ -241,7 +248,7 @@ class Records:
       )
       if getattr(error, 'errno', None) == errno.ENOSPC:
         reason = 'the disk is full'
-      raise errors.ProgramError(
+      raise failures.ProgramError(
         f'{self._folder} cannot be written to ({reason}): make room and run '
         'the same command again, to go on from the newest checkpoint.'
       ) from error
@@ -266,9 +273,10 @@ def read_rows(path: pathlib.Path) -> list[Row]:
         for row in csv.DictReader(lines)
       ]
   except (ValueError, OSError, AttributeError) as error:
-    raise errors.ProgramError(
+    raise failures.ProgramError(
       f'{path} is not a file of metrics ({error}): restore it, or start again '
-      'in another folder with --output_dir.'
+      'in another folder with `output_dir`.',
+      'output_dir',
     ) from error
 
 
@@ -324,9 +332,10 @@ def _lock(folder: pathlib.Path) -> Any:
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
   except OSError as error:
     lock.close()
-    raise errors.ProgramError(
+    raise failures.ProgramError(
       f'Another program is training in {folder}: wait for it, or name another '
-      'folder with --output_dir.'
+      'folder with `output_dir`.',
+      'output_dir',
     ) from error
   return lock
 

@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 
 import data
 import tff_local_ams
-from programs.cli import errors
+from data import checks
 from programs.runs import algorithms
 from programs.runs import experiments
 
@@ -137,10 +137,12 @@ class _SiloTrainer(Trainer):
     num_clients = len(task.train.client_ids)
     clients_per_round = experiment.schedule.clients_per_round
     if clients_per_round != num_clients:
-      raise errors.UsageError(
+      raise checks.ArgumentError(
         f'{experiment.algorithm} is for a handful of silos that are asked in '
         f'every round, but {clients_per_round} of {num_clients:,} clients are: '
-        'set --num_clients and --clients_per_round to the same number.'
+        'set `num_clients` and `clients_per_round` to the same number.',
+        'num_clients',
+        'clients_per_round',
       )
     super().__init__(experiment, task, process)
     self._positions = {name: i for i, name in enumerate(task.train.client_ids)}

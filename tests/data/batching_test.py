@@ -3,6 +3,7 @@ import collections
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_federated as tff
 
 import data
 from data import client_data
@@ -119,3 +120,29 @@ def test_bad_sizes(clients, name, value):
 def test_bad_round(clients):
   with pytest.raises(ValueError, match=r'`round_number`.*-1'):
     data.ClientBatches(clients, 1, 1).dataset('small', -1)
+
+
+def test_a_client_without_examples_is_a_sentence(clients):
+  rows = {'none': np.arange(0), 'some': np.arange(3)}
+  y = np.arange(3, dtype=np.int32)
+  x = np.zeros([3, 2], np.float32)
+  arrays = client_data.ArrayClientData(
+    x, y, rows, clients.element_type_structure
+  )
+  others = tff.simulation.datasets.TestClientData(
+    {
+      client_id: client_data.examples(x[r], y[r])
+      for client_id, r in rows.items()
+    }
+  )
+  for with_and_without in (arrays, others):
+    batches = data.ClientBatches(with_and_without, num_batches=2, batch_size=4)
+    with pytest.raises(ValueError, match='must') as info:
+      batches.dataset('none', 0)
+    assert str(info.value) == (
+      "`client_id` must be that of a client with examples, found 'none'."
+    )
+    assert [len(labels) for labels in _labels(batches.dataset('some', 0))] == [
+      4,
+      4,
+    ]

@@ -95,7 +95,7 @@ def test_lost_clients_download_only(tmp_path):
     (
       'local_amsgrad',
       {'learning_rate': 1e30, 'warm_up_rounds': 0},
-      'smaller than 1e+30 or --warm_up_rounds=1',
+      'smaller than 1e+30 or `warm_up_rounds=1`',
     ),
   ],
 )

@@ -20,22 +20,22 @@ _TOLERANCES = {np.float32: 1e-5, np.float64: 1e-10}
 _DELAYED = tff_local_ams.SynchronisingStep.DELAYED
 _MEAN_OF_MAXIMA = tff_local_ams.Denominator.MEAN_OF_MAXIMA
 
+_LOCAL_AMSGRAD = functools.partial(
+  tff_local_ams.build_local_amsgrad, warm_up_rounds=0
+)
+
 # From names to builders and to what they must agree with.
 _LEARNING_PROCESSES = {
   'local_amsgrad': (
-    tff_local_ams.build_local_amsgrad,
+    _LOCAL_AMSGRAD,
     functools.partial(reference.local_amsgrad, restart=True),
   ),
   'local_amsgrad, delayed': (
-    functools.partial(
-      tff_local_ams.build_local_amsgrad, synchronising_step=_DELAYED
-    ),
+    functools.partial(_LOCAL_AMSGRAD, synchronising_step=_DELAYED),
     functools.partial(reference.local_amsgrad, restart=True, delayed=True),
   ),
   'local_amsgrad, mean of maxima': (
-    functools.partial(
-      tff_local_ams.build_local_amsgrad, denominator=_MEAN_OF_MAXIMA
-    ),
+    functools.partial(_LOCAL_AMSGRAD, denominator=_MEAN_OF_MAXIMA),
     functools.partial(reference.mean_of_maxima_amsgrad, restart=True),
   ),
 }
@@ -209,7 +209,11 @@ def test_local_sgd_agrees_with_reference(dtype, report_figure):
 @pytest.mark.parametrize('dtype', ['float32', 'float64'])
 def test_keras_model_agrees_with_reference(dtype, report_figure):
   process = tff_local_ams.build_local_amsgrad(
-    problems.keras_model_fn(dtype), 0.01, beta_2=0.9, epsilon=_EPSILON
+    problems.keras_model_fn(dtype),
+    0.01,
+    beta_2=0.9,
+    epsilon=_EPSILON,
+    warm_up_rounds=0,
   )
   rounds = _some(5, 4)
   xs, v_hats = _run(process, rounds, dtype, {})

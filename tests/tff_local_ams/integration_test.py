@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import functools
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from tests import problems
 _NODES = {0: 2, 1: 3, 2: 1}
 _DATA = problems.client_data(_NODES, 0)
 _BUILDERS = [
-  tff_local_ams.build_local_amsgrad,
+  # So that one round moves the weights.
+  functools.partial(tff_local_ams.build_local_amsgrad, warm_up_rounds=0),
   tff_local_ams.build_local_sgd,
 ]
 
@@ -46,7 +48,7 @@ def test_context():
 
 
 def test_type_signature_of_local_amsgrad():
-  process = tff_local_ams.build_local_amsgrad(_model(), 0.1)
+  process = tff_local_ams.build_local_amsgrad(_model(), 0.1, warm_up_rounds=0)
   assert isinstance(process, tff.learning.templates.LearningProcess)
   weights = '<float32[4,1],float32[1]>'
   mean_state = '<value_sum_process=<>,weight_sum_process=<>>'
@@ -86,7 +88,7 @@ def test_type_signature_of_local_amsgrad():
 
 def test_moments_are_structures_like_the_trainable_weights():
   process = tff_local_ams.build_local_amsgrad(
-    problems.keras_model_fn(frozen_layer=True), 0.1
+    problems.keras_model_fn(frozen_layer=True), 0.1, warm_up_rounds=0
   )
   state_type = process.initialize.type_signature.result.member
   for field in tff_local_ams.optimizers.Moments._fields:
@@ -158,9 +160,9 @@ def test_custom_metrics_aggregator():
     return aggregate
 
   process = tff_local_ams.build_local_amsgrad(
-    _model(), 0.01, metrics_aggregator=largest_loss
+    _model(), 0.01, metrics_aggregator=largest_loss, warm_up_rounds=0
   )
-  plain = tff_local_ams.build_local_amsgrad(_model(), 0.01)
+  plain = tff_local_ams.build_local_amsgrad(_model(), 0.01, warm_up_rounds=0)
   losses = [
     plain.next(plain.initialize(), [data]).metrics['client_work']['train']
     for data in _DATA
@@ -233,9 +235,13 @@ _FACTORIES = {
 def test_aggregators_can_be_injected(name):
   factory, tolerance = _FACTORIES[name]
   process = tff_local_ams.build_local_amsgrad(
-    _model(), 0.01, model_aggregator=factory, moments_aggregator=factory
+    _model(),
+    0.01,
+    model_aggregator=factory,
+    moments_aggregator=factory,
+    warm_up_rounds=0,
   )
-  plain = tff_local_ams.build_local_amsgrad(_model(), 0.01)
+  plain = tff_local_ams.build_local_amsgrad(_model(), 0.01, warm_up_rounds=0)
   state, plain_state = process.initialize(), plain.initialize()
   for r in range(3):
     data = problems.client_data(_NODES, r)
@@ -256,6 +262,7 @@ def test_differentially_private_mean_of_the_deltas():
     model_aggregator=tff.aggregators.DifferentiallyPrivateFactory.gaussian_fixed(
       noise_multiplier=1e-3, clients_per_round=3, clip=10.0
     ),
+    warm_up_rounds=0,
   )
   state = process.initialize()
   output = process.next(state, _DATA)
@@ -275,6 +282,7 @@ def test_every_sum_can_be_a_secure_one(test_context):
     moments_aggregator=tff.learning.secure_aggregator(zeroing=False),
     metrics_aggregator=tff.learning.metrics.secure_sum_then_finalize,
     participation_aggregator=tff.aggregators.SecureSumFactory(1, 0),
+    warm_up_rounds=0,
   )
   tff.test.assert_not_contains_unsecure_aggregation(process.next)
   tff.backends.mapreduce.get_map_reduce_form_for_computation(process.next)

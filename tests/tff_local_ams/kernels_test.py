@@ -18,14 +18,17 @@ def _model():
 
 def _mean_of_maxima():
   return tff_local_ams.build_local_amsgrad(
-    _model(), 0.01, denominator=tff_local_ams.Denominator.MEAN_OF_MAXIMA
+    _model(),
+    0.01,
+    denominator=tff_local_ams.Denominator.MEAN_OF_MAXIMA,
+    warm_up_rounds=0,
   )
 
 
 # Of each of the two weights, besides itself.
 _CHANGED = {
   'local_amsgrad': (
-    lambda: tff_local_ams.build_local_amsgrad(_model(), 0.01),
+    lambda: tff_local_ams.build_local_amsgrad(_model(), 0.01, warm_up_rounds=0),
     ('m', 'v'),
   ),
   'mean of maxima': (_mean_of_maxima, ('m', 'v', 'own v_hat')),

@@ -5,6 +5,7 @@ Agreement with the paper is in `agreement_test`, lost clients in
 """
 
 import collections
+import functools
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def test_hand_computed_first_round():
   # v_hat = max(1, (4 + 32) / 2) = 18. The first step divides by sqrt(1), the
   # second by sqrt(18): x = 5 - (2 + 0) / 2 - (1 + 4) / 2 / sqrt(18).
   process = tff_local_ams.build_local_amsgrad(
-    _scalar_model(), 1.0, beta_1=0.5, beta_2=0.5, epsilon=1.0
+    _scalar_model(), 1.0, beta_1=0.5, beta_2=0.5, epsilon=1.0, warm_up_rounds=0
   )
   data = [_gradients(4, 0), _gradients(0, 8)]
   state, _ = process.next(process.initialize(), data)
@@ -70,6 +71,7 @@ def test_hand_computed_first_round_delayed():
     beta_2=0.5,
     epsilon=1.0,
     synchronising_step=tff_local_ams.SynchronisingStep.DELAYED,
+    warm_up_rounds=0,
   )
   data = [_gradients(4, 0), _gradients(0, 8)]
   state, _ = process.next(process.initialize(), data)
@@ -86,6 +88,7 @@ def test_hand_computed_first_round_mean_of_maxima():
     beta_2=0.5,
     epsilon=1.0,
     denominator=tff_local_ams.Denominator.MEAN_OF_MAXIMA,
+    warm_up_rounds=0,
   )
   data = [_gradients(4, 0), _gradients(0, 8)]
   state, _ = process.next(process.initialize(), data)
@@ -104,6 +107,7 @@ def test_clipped_deltas_leave_the_synchronising_step_alone():
     model_aggregator=tff.aggregators.clipping_factory(
       0.5, tff.aggregators.MeanFactory()
     ),
+    warm_up_rounds=0,
   )
   data = [_gradients(4, 0), _gradients(0, 8)]
   state, _ = process.next(process.initialize(), data)
@@ -134,6 +138,7 @@ def test_example_count_weighting_weighs_the_moments():
     beta_1=0.5,
     beta_2=0.5,
     client_weighting=tff.learning.ClientWeighting.NUM_EXAMPLES,
+    warm_up_rounds=0,
   )
   three = np.full(3, 4.0)
   data = [
@@ -166,7 +171,7 @@ def test_local_amsgrad_reduces_to_tffs_fed_avg():
   # Without memory and with a denominator of one, a step is a step of SGD.
   model = problems.functional_model(problems.LOGISTIC)
   ours = tff_local_ams.build_local_amsgrad(
-    model, 0.1, beta_1=0.0, beta_2=1.0, epsilon=1.0
+    model, 0.1, beta_1=0.0, beta_2=1.0, epsilon=1.0, warm_up_rounds=0
   )
   theirs = tff.learning.algorithms.build_unweighted_fed_avg(
     model, tff.learning.optimizers.build_sgdm(0.1)
@@ -217,9 +222,7 @@ def test_warm_up_measures_and_does_not_move():
 
 
 def test_round_without_clients_is_no_warm_up():
-  process = tff_local_ams.build_local_amsgrad(
-    _scalar_model(), 1.0, warm_up_rounds=1
-  )
+  process = tff_local_ams.build_local_amsgrad(_scalar_model(), 1.0)
   state, _ = process.next(process.initialize(), [])
   state, _ = process.next(state, [_gradients(4, 0)])
   assert _weight(process, state) == 5
@@ -229,7 +232,12 @@ def test_round_without_clients_is_no_warm_up():
 
 def test_hparams_can_be_read_and_set_in_mid_training():
   process = tff_local_ams.build_local_amsgrad(
-    _scalar_model(), 0.1, beta_1=0.5, beta_2=0.25, server_learning_rate=0.5
+    _scalar_model(),
+    0.1,
+    beta_1=0.5,
+    beta_2=0.25,
+    server_learning_rate=0.5,
+    warm_up_rounds=0,
   )
   state = process.initialize()
   hparams = process.get_hparams(state)
@@ -283,7 +291,7 @@ def test_loops_give_the_same_weights():
   results = {}
   for loop in tff_local_ams.BatchLoop:
     process = tff_local_ams.build_local_amsgrad(
-      problems.keras_model_fn(), 0.01, batch_loop=loop
+      problems.keras_model_fn(), 0.01, batch_loop=loop, warm_up_rounds=0
     )
     state = process.next(
       process.initialize(), problems.client_data(_NODES, 0)
@@ -297,7 +305,7 @@ def test_loops_give_the_same_weights():
 
 def test_non_trainable_weights_are_carried_through():
   process = tff_local_ams.build_local_amsgrad(
-    problems.keras_model_fn(frozen_layer=True), 0.01
+    problems.keras_model_fn(frozen_layer=True), 0.01, warm_up_rounds=0
   )
   state = process.initialize()
   other_weights = process.get_model_weights(state)._replace(
@@ -311,7 +319,9 @@ def test_non_trainable_weights_are_carried_through():
 
 
 def test_set_model_weights_leaves_the_moments():
-  process = tff_local_ams.build_local_amsgrad(_scalar_model(), 0.1)
+  process = tff_local_ams.build_local_amsgrad(
+    _scalar_model(), 0.1, warm_up_rounds=0
+  )
   state, _ = process.next(process.initialize(), [_gradients(1)])
   weights = process.get_model_weights(state)._replace(
     trainable=(np.float64(7.0),)
@@ -323,7 +333,10 @@ def test_set_model_weights_leaves_the_moments():
 
 @pytest.mark.parametrize(
   'build_fn',
-  [tff_local_ams.build_local_amsgrad, tff_local_ams.build_local_sgd],
+  [
+    functools.partial(tff_local_ams.build_local_amsgrad, warm_up_rounds=0),
+    tff_local_ams.build_local_sgd,
+  ],
 )
 def test_weights_may_be_a_dictionary(build_fn):
   @tf.function

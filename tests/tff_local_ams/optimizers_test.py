@@ -211,6 +211,7 @@ def test_one_client_and_one_step_a_round_is_amsgrad():
     beta_1=0.9,
     beta_2=0.99,
     epsilon=1e-30,
+    warm_up_rounds=0,
   )
   state = process.initialize()
   xs = []

@@ -1,5 +1,7 @@
 """Clients that cannot take part, in every algorithm."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,8 +10,12 @@ import tensorflow_federated as tff
 import tff_local_ams
 from tests import problems
 
+# So that one round moves the weights.
+_LOCAL_AMSGRAD = functools.partial(
+  tff_local_ams.build_local_amsgrad, warm_up_rounds=0
+)
 _LEARNING_BUILDERS = [
-  tff_local_ams.build_local_amsgrad,
+  _LOCAL_AMSGRAD,
   tff_local_ams.build_lean_local_amsgrad,
   tff_local_ams.build_local_sgd,
 ]
@@ -147,7 +153,7 @@ def test_silo_that_takes_no_part_keeps_its_moments(processes, build_fn):
 
 
 def test_max_second_moment_never_decreases(processes):
-  process = processes[tff_local_ams.build_local_amsgrad]
+  process = processes[_LOCAL_AMSGRAD]
   state = process.initialize()
   rounds = [_HEALTHY, [_EMPTY], list(_LOST.values()), _HEALTHY[:1], _HEALTHY]
   v_hat = problems.flatten(state.aggregator.max_second_moment)
@@ -160,7 +166,7 @@ def test_max_second_moment_never_decreases(processes):
 
 
 def test_a_learning_rate_that_is_not_finite_changes_nothing(processes):
-  process = processes[tff_local_ams.build_local_amsgrad]
+  process = processes[_LOCAL_AMSGRAD]
   state = process.initialize()
   hparams = process.get_hparams(state)
   hparams['client_work']['learning_rate'] = float('nan')
@@ -174,6 +180,7 @@ def test_an_aggregate_that_is_not_finite_is_rejected():
     problems.functional_model(problems.QUADRATIC),
     0.01,
     model_aggregator=_PoisonFactory(),
+    warm_up_rounds=0,
   )
   state = process.initialize()
   output = process.next(state, _HEALTHY)
@@ -230,6 +237,7 @@ def test_clients_with_different_numbers_of_batches(weighting):
     beta_2=1.0,
     epsilon=1.0,
     client_weighting=weighting,
+    warm_up_rounds=0,
   )
   data = [
     tf.data.Dataset.from_tensors((tf.ones([2]), tf.ones([2]))).repeat(k)

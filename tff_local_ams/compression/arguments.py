@@ -6,6 +6,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_local_ams import _checks
+
 
 def check_bits(name: str, bits: Any, offered: tuple[int, ...]) -> None:
   """Raises unless `bits`, the argument of that name, is one of those offered.
@@ -18,8 +20,9 @@ def check_bits(name: str, bits: Any, offered: tuple[int, ...]) -> None:
     raise TypeError(f'`{name}` must be an integer, found {bits!r}.')
   if bits not in offered:
     choices = ', '.join(map(str, offered[:-1]))
-    raise ValueError(
-      f'`{name}` must be one of {choices} and {offered[-1]}, found {bits!r}.'
+    raise _checks.ArgumentError(
+      f'`{name}` must be one of {choices} and {offered[-1]}, found {bits!r}.',
+      name,
     )
 
 

@@ -1,5 +1,7 @@
 """Errors in the work of a client: which client, and why."""
 
+import re
+
 import tensorflow as tf
 
 # What wrong data raise, before the client's work or in it.
@@ -25,6 +27,12 @@ def name_client(client_index: int, error: Exception) -> ClientError:
   if isinstance(error, tf.errors.OpError):
     return ClientError(client_index, _reason(error))
   return ClientError(client_index, str(error))
+
+
+def assertion(error: tf.errors.OpError) -> str | None:
+  """Returns what an assertion says that has failed, if one has."""
+  found = re.search(r'assertion failed: \[(.*)\]$', error.message, re.M)
+  return found and found[1]
 
 
 def _reason(error: tf.errors.OpError) -> str:

@@ -159,9 +159,9 @@ class RoundClients:
       for index, client in enumerate(clients):
         pending.append(self._threads.submit(self._upload, run, index, client))
         if len(pending) >= ahead:
-          yield pending.popleft().result()
+          yield _result(pending.popleft())
       while pending:
-        yield pending.popleft().result()
+        yield _result(pending.popleft())
     finally:
       for future in pending:
         future.cancel()
@@ -179,8 +179,10 @@ class RoundClients:
         return self._upload_without_xla(worker, args, run.calls)
       self._work_has_run = True
       return upload
-    except client_errors.CAUSES as error:
+    except tf.errors.OpError as error:
       raise client_errors.name_client(index, error) from error
+    except client_errors.CAUSES as error:
+      raise client_errors.name_client(index, error) from None
     finally:
       run.idle.put(worker)
 
@@ -233,3 +235,11 @@ class _Run(NamedTuple):
 def _copy_to(device: str, tensors: Tensors) -> list[tf.Tensor]:
   with tf.device(device):
     return [tf.identity(tensor) for tensor in tensors]
+
+
+def _result(future: concurrent.futures.Future) -> list[tf.Tensor]:
+  try:
+    return future.result()
+  except client_errors.ClientError as error:
+    # The message has it all: where in the thread it was says nothing more.
+    raise error.with_traceback(None) from error.__cause__

@@ -15,6 +15,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_local_ams.runtime import caches
+from tff_local_ams.runtime import client_errors
 from tff_local_ams.runtime import clients
 from tff_local_ams.runtime import compiler
 from tff_local_ams.runtime import graphs
@@ -54,7 +55,14 @@ class CompiledContext(tff.framework.SyncContext):
 
   def invoke(self, comp: Any, arg: Any) -> Any:
     """Runs a computation, see `tff.framework.SyncContext`."""
-    return self._programs.get(comp, self._make_program)(arg)
+    program = self._programs.get(comp, self._make_program)
+    try:
+      return program(arg)
+    except tf.errors.InvalidArgumentError as error:
+      sentence = client_errors.assertion(error)
+      if sentence is None:
+        raise
+      raise ValueError(sentence) from None
 
   def close(self) -> None:
     """Lets go of what the context holds besides memory."""
@@ -110,10 +118,28 @@ def _local_program(
   def program(arg: Any) -> Any:
     args = []
     if compiled.parameter_type is not None:
-      args = values.flatten(arg, compiled.parameter_type, 'the argument')
+      args = _flatten_arguments(arg, compiled.parameter_type)
     return values.unflatten(function(args), result_type)
 
   return program
+
+
+def _flatten_arguments(arg: Any, parameter_type: tff.Type) -> list[tf.Tensor]:
+  """Returns the tensors of arguments, which errors call by their names."""
+  names = (
+    tff.structure.name_list(parameter_type)
+    if isinstance(arg, tff.structure.Struct)
+    else []
+  )
+  if not names:
+    return values.flatten(arg, parameter_type, 'the argument')
+  return [
+    tensor
+    for name, element, element_type in zip(
+      names, _unpack(arg, len(names)), parameter_type, strict=True
+    )
+    for tensor in values.flatten(element, element_type, f'`{name}`')
+  ]
 
 
 def _round_program(
@@ -180,7 +206,7 @@ def _clients(
     if not isinstance(arg, list | tuple):
       raise TypeError(
         'The data of the clients must be a list with an element for each '
-        f'client, found {arg!r}.'
+        f'client, found {values.describe(arg)}.'
       )
   lengths = {len(arg) for arg in client_args}
   if len(lengths) > 1:

@@ -36,16 +36,19 @@ def choose_devices(devices: Sequence[str] | str | None) -> list[str]:
     return gpus or ['CPU:0']
   wanted = [devices] if isinstance(devices, str) else list(devices)
   if not wanted:
-    raise ValueError('`devices` must name at least one device, found none.')
+    raise _checks.ArgumentError(
+      '`devices` must name at least one device, found none.', 'devices'
+    )
   chosen = []
   for name in wanted:
     matching = [
       p for p in present if name.upper().lstrip('/') in (p, p.split(':')[0])
     ]
     if not matching:
-      raise ValueError(
+      raise _checks.ArgumentError(
         f'`devices` must name devices that TensorFlow sees '
-        f'({", ".join(present)}), found {name!r}.'
+        f'({", ".join(present)}), found {name!r}.',
+        'devices',
       )
     chosen += matching
   return list(dict.fromkeys(chosen))

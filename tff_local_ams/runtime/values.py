@@ -5,6 +5,7 @@ computation's TFF type. Here values get into that order, and out of it into the
 Python containers that the type names.
 """
 
+import itertools
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -48,7 +49,7 @@ def flatten(value: Any, type_spec: tff.Type, name: str) -> list[tf.Tensor]:
         elements, tff.structure.iter_elements(type_spec), strict=True
       )
       for tensor in flatten(
-        element, element_type, f'{name}.{key}' if key else name
+        element, element_type, _name_of(key, name) if key else name
       )
     ]
   if isinstance(type_spec, tff.SequenceType):
@@ -73,6 +74,26 @@ def unflatten(
   remaining = iter(tensors)
   value = _pack(remaining, type_spec, leaf)
   return tff.types.type_to_py_container(value, type_spec)
+
+
+def describe(value: Any) -> str:
+  """Returns a value in words, if all of it would be too much to read."""
+  if isinstance(value, np.ndarray | tf.Tensor) and np.ndim(value) > 0:
+    shape = list(value.shape)
+    dtype = tf.dtypes.as_dtype(value.dtype).name
+    kind = 'a NumPy array' if isinstance(value, np.ndarray) else 'a tensor'
+    return f'{kind} of type {dtype} and shape {shape}'
+  if isinstance(value, tuple | list | dict):
+    elements = value.values() if isinstance(value, dict) else value
+    inner = ', '.join(map(describe, itertools.islice(elements, 3)))
+    more = ', ...' if len(value) > 3 else ''
+    return f'a {type(value).__name__} of {inner}{more}' if value else f'{value}'
+  return repr(value)
+
+
+def _name_of(key: str, name: str) -> str:
+  """Returns the name of an element, also of a value whose name is quoted."""
+  return f'{name[:-1]}.{key}`' if name.endswith('`') else f'{name}.{key}'
 
 
 def _pack(
@@ -112,7 +133,7 @@ def _elements(value: Any, type_spec: tff.StructType, name: str) -> list[Any]:
     elements = list(value)
   else:
     raise TypeError(
-      f'{name} must be a structure like {type_spec}, found {value!r}.'
+      f'{name} must be a structure like {type_spec}, found {describe(value)}.'
     )
   if len(elements) != len(keys):
     raise TypeError(
@@ -130,7 +151,7 @@ def _to_tensor(value: Any, type_spec: tff.TensorType, name: str) -> tf.Tensor:
     tensor = tf.convert_to_tensor(value, dtype)
   except (TypeError, ValueError) as error:
     raise TypeError(
-      f'{name} must be a {dtype.name} tensor, found {value!r}.'
+      f'{name} must be a {dtype.name} tensor, found {describe(value)}.'
     ) from error
   if not tf.TensorShape(type_spec.shape).is_compatible_with(tensor.shape):
     raise TypeError(
@@ -150,7 +171,11 @@ def _to_variant(
     return tf.data.experimental.to_variant(value)
   if isinstance(value, list):
     return tf.data.experimental.to_variant(_as_dataset(value, spec))
-  raise TypeError(f'{name} must be a `tf.data.Dataset`, found {value!r}.')
+  raise TypeError(
+    f'{name} must be a `tf.data.Dataset`, such as '
+    '`tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size)`, found '
+    f'{describe(value)}.'
+  )
 
 
 def _check_same_elements(found: Any, wanted: Any, name: str) -> None:

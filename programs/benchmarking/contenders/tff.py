@@ -61,7 +61,9 @@ def _build_process(
   algorithm: str, model_fn: Any
 ) -> tff.learning.templates.LearningProcess:
   if algorithm == 'local_amsgrad':
-    return tff_local_ams.build_local_amsgrad(model_fn, workload.LEARNING_RATE)
+    return tff_local_ams.build_local_amsgrad(
+      model_fn, workload.LEARNING_RATE, warm_up_rounds=0
+    )
   if algorithm == 'lean':
     return tff_local_ams.build_lean_local_amsgrad(
       model_fn, workload.LEARNING_RATE

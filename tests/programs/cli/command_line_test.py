@@ -71,10 +71,10 @@ _WRONG = [
   ('data.preview', 'mnits', 2, "invalid choice: 'mnits'"),
   ('data.preview', '', 2, 'required: NAME'),
   # Numbers out of their range.
-  ('programs.train', '--learning_rate=nan', 2, 'be at least 0, found nan'),
-  ('programs.train', '--learning_rate=inf', 2, 'be at least 0, found inf'),
+  ('programs.train', '--learning_rate=nan', 2, 'must be finite, found nan'),
+  ('programs.train', '--learning_rate=inf', 2, 'must be finite, found inf'),
   ('programs.train', '--epsilon=0', 2, '--epsilon must be positive, found 0'),
-  ('programs.train', '--beta_2=1', 2, '--beta_2 must be in [0, 1), found 1'),
+  ('programs.train', '--beta_2=1.1', 2, '--beta_2 must be in [0, 1], found'),
   ('programs.train', '--local_steps=0', 2, 'must be at least 1, found 0'),
   ('programs.train', '--batch_size=0', 2, 'must be at least 1, found 0'),
   ('programs.train', '--rounds=-1', 2, 'must be at least 1, found -1'),
@@ -85,7 +85,7 @@ _WRONG = [
   ('programs.train', '--data_seed=-1', 2, '--data_seed must be at least 0'),
   ('programs.train', '--concentration=nan', 2, 'must be a positive, finite'),
   ('programs.train_program', '--keep_checkpoints=0', 2, 'at least 1, found 0'),
-  ('programs.train', '--learning_rate=-1', 2, 'be at least 0, found -1'),
+  ('programs.train', '--learning_rate=-1', 2, 'be nonnegative, found -1'),
   ('programs.train', '--rounds=0', 2, '--rounds must be at least 1, found 0'),
   ('programs.train', '--seed=-1', 2, '--seed must be at least 0'),
   ('programs.train', '--clients_per_round=4000', 2, 'at most 3400'),
@@ -185,6 +185,46 @@ _WRONG = [
   ('data.make_files', '--packages={files}', 1, 'must hold a file called mnist'),
 ]
 
+# Arguments of `train_without`, exit code, the whole sentence.
+_SENTENCES = [
+  (
+    *('--dataset=mnist', 1),
+    '/nowhere/mnist_part.npz must be a readable file that ships with the '
+    'repository, but reading it says "No such file or directory": restore it '
+    'with `git checkout -- data/mnist_part.npz`, or make it again with `python '
+    '-m data.make_files --write`.',
+  ),
+  (
+    *('--dataset=emnist --data_dir={files}/run', 1),
+    '{files}/run/emnist_all.sqlite must be there or be downloadable, but it is '
+    'missing and the download says "no network": connect to a network, name '
+    'the folder that holds the (decompressed) file in --data_dir, or use the '
+    'data set `emnist_style`, which ships with the repository.',
+  ),
+  (
+    *('--runtime=ray', 2),
+    'This runtime needs Ray: install it with `pip install '
+    "'ray[default]>=2.55,<2.56'`.",
+  ),
+  (
+    *('--min_examples=9 --max_examples=3', 2),
+    '--max_examples must be at least --min_examples, 9, found 3.',
+  ),
+  ('--data_seed=-1', 2, '--data_seed must be at least 0, found -1.'),
+  ('--seed=-1', 2, '--seed must be at least 0, found -1.'),
+  (
+    *('--dataset=letter_recognition --full', 2),
+    'letter_recognition has no --full, only --num_clients, --validation, '
+    '--data_seed.',
+  ),
+  (
+    *('--dataset=gaussian_mixture --learning_rate=1e30 --warm_up_rounds=0', 1),
+    "Training has diverged: no client's update is finite in round 1. Try a "
+    '--learning_rate smaller than 1e+30 or --warm_up_rounds=1, in another '
+    '--output_dir; the checkpoints here are from before.',
+  ),
+]
+
 
 @pytest.fixture(name='run_line', scope='module')
 def _run_line():
@@ -231,6 +271,25 @@ def test_wrong_usage_is_one_sentence(
   assert not (files / 'new').exists()
 
 
+@pytest.mark.parametrize(('arguments', 'code', 'sentence'), _SENTENCES)
+def test_whole_sentences(arguments, code, sentence, files, run_line):
+  words = shlex.split(arguments.replace('{files}', str(files)))
+  found, _, errors = run_line(
+    *('tests.programs.cli.train_without', f'--output_dir={files}/new', *words)
+  )
+  assert errors == sentence.replace('{files}', str(files)) + '\n'
+  assert found == code
+
+
+def test_what_flags_mean_stays_on_the_command_line():
+  paths = {*(_ROOT / 'programs').glob('[a-z]*/**/*.py')}
+  paths -= {*(_ROOT / 'programs' / 'cli').glob('*.py')}
+  assert paths
+  for path in paths:
+    text = path.read_text()
+    assert not re.search('UsageError|--output_dir', text), path
+
+
 @pytest.mark.parametrize('module', _PROGRAMS)
 def test_help_has_all_flags_of_the_project_and_no_others(module, run_line):
   code, page, errors = run_line(module, '--help')
@@ -250,6 +309,32 @@ def test_help_has_all_flags_of_the_project_and_no_others(module, run_line):
     for name in re.findall(r'^  (?:-\w,)?--(?:\[no\])?(\w+):', section, re.M)
   ]
   assert sorted(shown[:-4]) == sorted({*defined} - {'help'})
+
+
+# Runs a module and prints whether that has loaded TensorFlow.
+_LOADED = """
+import runpy, sys
+sys.argv = sys.argv[1:]
+try:
+  runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)
+except SystemExit as end:
+  print(end.code or 0, 'tensorflow' in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+  'arguments',
+  [
+    *((module, '--help') for module in (*_PROGRAMS, 'data.preview')),
+    ('data.preview', 'mnist', '--help'),
+    ('data.make_files', '--help'),
+  ],
+  ids=' '.join,
+)
+def test_help_does_without_tensorflow(arguments, run_program):
+  done = run_program('-c', _LOADED, *arguments)
+  assert done.stderr == ''
+  assert done.stdout.splitlines()[-1] == '0 False'
 
 
 def _examples(module):

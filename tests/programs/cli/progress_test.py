@@ -53,6 +53,21 @@ def test_rounds_are_lines(capfd):
   assert errors == ''
 
 
+def test_time_left_leaves_out_the_first_round(monkeypatch, capfd):
+  times = iter([60.0, 62.0, 64.0])
+  monkeypatch.setattr(progress.time, 'monotonic', lambda: next(times))
+  rounds = progress.Rounds(4)
+  rounds.on_round(1, None)
+  for round_number in (2, 3, 4):
+    rounds.on_round(round_number, {'clients': {'answering': 0}, 'seconds': 1.0})
+  assert capfd.readouterr().out.splitlines() == [
+    '1 of 4 rounds are done already.',
+    'round 2/4  nobody answered',
+    'round 3/4  nobody answered  00:02 left',
+    'round 4/4  nobody answered  00:00 left',
+  ]
+
+
 def test_rounds_that_were_done_before(capfd):
   with progress.Rounds(3) as rounds:
     rounds.on_round(3, None)

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from programs.cli import errors
+from programs import failures
 from programs.runs import experiments
 from programs.runs import records
 from programs.runs import simulation
@@ -71,7 +71,7 @@ def test_nothing_readable_is_an_error(tmp_path):
   _record(tmp_path, 2)
   for path in (tmp_path / 'checkpoints').glob('round_*/saved_model.pb'):
     path.write_text('nonsense')
-  with pytest.raises(errors.ProgramError, match='None of the'):
+  with pytest.raises(failures.ProgramError, match='None of the'):
     _restore(tmp_path)
   # They are still there, for those who can mend them.
   assert len(list((tmp_path / 'checkpoints').iterdir())) == 2
@@ -80,14 +80,14 @@ def test_nothing_readable_is_an_error(tmp_path):
 def test_lost_metrics_are_an_error(tmp_path):
   _record(tmp_path, 2)
   (tmp_path / 'metrics.csv').unlink()
-  with pytest.raises(errors.ProgramError, match='rounds 1 to 2'):
+  with pytest.raises(failures.ProgramError, match='rounds 1 to 2'):
     _restore(tmp_path)
 
 
 def test_metrics_that_are_none_are_an_error(tmp_path):
   _record(tmp_path, 2)
   (tmp_path / 'metrics.csv').write_text('round,loss\n1,nonsense\n')
-  with pytest.raises(errors.ProgramError, match='not a file of metrics'):
+  with pytest.raises(failures.ProgramError, match='not a file of metrics'):
     _restore(tmp_path)
 
 
@@ -100,7 +100,7 @@ def test_config_may_only_grow(tmp_path):
       )
     )
     with pytest.raises(
-      errors.ProgramError, match=r'rounds \(there 4, now 3\)\. Use'
+      failures.ProgramError, match=r'rounds \(there 4, now 3\)\. Use'
     ):
       asyncio.run(opened.check_config(_CONFIG, may_grow='schedule.rounds'))
   written = json.loads((tmp_path / 'config.json').read_text())
@@ -108,12 +108,24 @@ def test_config_may_only_grow(tmp_path):
   assert 'tensorflow' in written['versions']
 
 
+def test_config_may_shrink_before_the_first_round(tmp_path):
+  with _open(tmp_path) as opened:
+    for rounds in (4, 3):
+      asyncio.run(
+        opened.check_config(
+          {'schedule': {'rounds': rounds}}, may_grow='schedule.rounds'
+        )
+      )
+  written = json.loads((tmp_path / 'config.json').read_text())
+  assert written['experiment']['schedule']['rounds'] == 3
+
+
 @pytest.mark.parametrize('text', ['', '[]', '{}', '{"experiment": 3}'])
 def test_foreign_config_is_an_error(tmp_path, text):
   (tmp_path / 'config.json').write_text(text)
   with (
     _open(tmp_path) as opened,
-    pytest.raises(errors.ProgramError, match='not a config of this'),
+    pytest.raises(failures.ProgramError, match='not a config of this'),
   ):
     asyncio.run(opened.check_config(_CONFIG, may_grow='schedule.rounds'))
   assert (tmp_path / 'config.json').read_text() == text
@@ -124,7 +136,7 @@ def test_checkpoints_without_config_are_an_error(tmp_path):
   (tmp_path / 'config.json').unlink()
   with (
     _open(tmp_path) as opened,
-    pytest.raises(errors.ProgramError, match=r'no config\.json'),
+    pytest.raises(failures.ProgramError, match=r'no config\.json'),
   ):
     asyncio.run(opened.check_config(_CONFIG, may_grow='schedule.rounds'))
 
@@ -132,7 +144,7 @@ def test_checkpoints_without_config_are_an_error(tmp_path):
 def test_only_one_program_at_a_time(tmp_path):
   with (
     _open(tmp_path),
-    pytest.raises(errors.ProgramError, match='Another program'),
+    pytest.raises(failures.ProgramError, match='Another program'),
   ):
     records.Records(tmp_path)
   _record(tmp_path, 1)
@@ -144,7 +156,7 @@ def test_small_disk_is_an_error_before_training(tmp_path, monkeypatch):
   # Four states of 16 bytes each: three to keep and one in the making.
   with (
     _open(tmp_path) as opened,
-    pytest.raises(errors.ProgramError, match='checkpoints need'),
+    pytest.raises(failures.ProgramError, match='checkpoints need'),
   ):
     opened.check_space(_START)
   usage = usage._replace(free=64)

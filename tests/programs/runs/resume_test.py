@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from programs.cli import errors
+from programs import failures
 from programs.runs import experiments
 from programs.runs import loop
 from tff_local_ams import runtime
@@ -104,7 +104,7 @@ def _assert_other_settings_are_refused(folder):
     {},
     {'learning_rate': 0.5},
   )
-  with pytest.raises(errors.ProgramError) as raised:
+  with pytest.raises(failures.ProgramError) as raised:
     loop.train(experiment, folder, lambda round_number, metrics: None)
   for difference in (
     'rounds (there 5, now 1)',

@@ -322,6 +322,7 @@ _PROCESSES = {
     _model_fn,
     1e-4,
     model_aggregator=compression.build_upload_quantiser(bits),
+    warm_up_rounds=0,
   ),
 }
 

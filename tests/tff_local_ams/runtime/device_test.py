@@ -2,6 +2,7 @@
 
 import _thread
 import asyncio
+import functools
 import itertools
 import subprocess
 import sys
@@ -94,7 +95,11 @@ def test_evaluation_as_on_native(model):
 
 @pytest.mark.parametrize('loop', tff_local_ams.BatchLoop)
 @pytest.mark.parametrize(
-  'build', [tff_local_ams.build_local_amsgrad, tff_local_ams.build_local_sgd]
+  'build',
+  [
+    functools.partial(tff_local_ams.build_local_amsgrad, warm_up_rounds=0),
+    tff_local_ams.build_local_sgd,
+  ],
 )
 def test_every_loop(build, loop):
   process = build(
@@ -106,7 +111,9 @@ def test_every_loop(build, loop):
 
 
 def test_repeats_are_bitwise_equal_however_many_clients_in_parallel():
-  process = tff_local_ams.build_local_amsgrad(problems.keras_model_fn(), 0.01)
+  process = tff_local_ams.build_local_amsgrad(
+    problems.keras_model_fn(), 0.01, warm_up_rounds=0
+  )
   results = []
   for clients_in_parallel in (1, 3, 3):
     with runtime.device_context(clients_in_parallel=clients_in_parallel):
@@ -373,7 +380,7 @@ def test_memory_does_not_grow_with_the_cohort(report_figure):
 )
 def test_gpu_as_on_native():
   for model in processes.MODELS.values():
-    process = tff_local_ams.build_local_amsgrad(model(), 0.01)
+    process = tff_local_ams.build_local_amsgrad(model(), 0.01, warm_up_rounds=0)
     expected = processes.run_learning(process)
     with runtime.device_context('GPU'):
       actual = processes.run_learning(process)

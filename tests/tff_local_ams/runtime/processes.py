@@ -22,11 +22,14 @@ def _sgdm(rate=0.01, momentum=0.0):
 _algorithms = tff.learning.algorithms
 
 LEARNING = {
-  'local_amsgrad': lambda m: tff_local_ams.build_local_amsgrad(m, 0.01),
+  'local_amsgrad': lambda m: tff_local_ams.build_local_amsgrad(
+    m, 0.01, warm_up_rounds=0
+  ),
   'local_amsgrad delayed': lambda m: tff_local_ams.build_local_amsgrad(
     m,
     0.01,
     synchronising_step=tff_local_ams.SynchronisingStep.DELAYED,
+    warm_up_rounds=0,
   ),
   'lean': lambda m: tff_local_ams.build_lean_local_amsgrad(
     m, 0.01, upload_bits=32, download_bits=32

@@ -64,7 +64,7 @@ def one_worker():
 @pytest.fixture(scope='module')
 def process():
   model = processes.MODELS['functional']()
-  return tff_local_ams.build_local_amsgrad(model, 0.01)
+  return tff_local_ams.build_local_amsgrad(model, 0.01, warm_up_rounds=0)
 
 
 def _slow(dataset, seconds):

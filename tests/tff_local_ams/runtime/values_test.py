@@ -152,7 +152,7 @@ _WRONG = {
   'no data set': (
     _BATCHES,
     3,
-    r'^it must be a `tf\.data\.Dataset`, found 3\.$',
+    r'^it must be a `tf\.data\.Dataset`, such as .*, found 3\.$',
   ),
   'elements': (
     _BATCHES,

@@ -120,4 +120,4 @@ class Shards:
     try:
       return messages.pack(self._clients[index](), self._graphs.client_types)
     except client_errors.CAUSES as error:
-      raise client_errors.name_client(index, error) from error
+      raise client_errors.name_client(index, error) from None
