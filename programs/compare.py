@@ -45,6 +45,7 @@ from programs.runs import figures
 from programs.runs import finished
 from programs.runs import rates
 from programs.runs import records
+from programs.runs import sharing
 from programs.runs import writing
 
 _DEFAULT = ('local_amsgrad_lean', 'fedavg', 'fedadam', 'local_adam_reset')
@@ -148,8 +149,9 @@ def main() -> None:
   total += len(names) * config.seeds * schedule.rounds
   with progress.Bar(total, progress.WITH_DETAILS) as bar:
     found = []
+    workshop = sharing.Workshop()
     for name, grid in grids.items():
-      run = _Runs(name, config.wire, folder / 'cells' / name, bar)
+      run = _Runs(name, config.wire, folder / 'cells' / name, bar, workshop)
       found.append(_tune(run, grid, schedule, config))
   found.sort(key=lambda tuned: statistics.mean(tuned.accuracies), reverse=True)
   table = _table(found, config.target)
@@ -166,6 +168,7 @@ class _Runs(NamedTuple):
   wire: Mapping[str, int]
   folder: pathlib.Path
   bar: progress.Bar
+  workshop: sharing.Workshop
 
   def __call__(
     self,
@@ -191,6 +194,7 @@ class _Runs(NamedTuple):
         ),
         cell_folder,
         on_round,
+        workshop=self.workshop,
       )
     if cell.rows and not was_finished and not self.bar.is_shown:
       seconds = progress.show_time(time.monotonic() - start)
