@@ -15,13 +15,17 @@ each tuned:
     --split=dirichlet --sweep=concentration:0.05,0.1,0.3,1,100
 
 With --upload_bits and --download_bits all algorithms send as little. The output
-folder gets table.md, comparison.png (sweep.png with --sweep) and results.json.
-Finished runs are kept there: the same command again goes on, and another
-algorithm or value is added to what is there.
+folder gets report.html, a page with everything, table.md, table.csv,
+comparison.png (sweep.png and a picture for each value with --sweep) and
+results.json. Finished runs are kept there: the same command again goes on, and
+another algorithm or value is added to what is there; with --report_only it
+makes all of it again from what has been run.
 """
 
 import dataclasses
 import pathlib
+import shlex
+import sys
 from collections.abc import Sequence
 
 from absl import flags
@@ -68,6 +72,7 @@ class CompareConfig:
     target: The test accuracy to reach, in (0, 1], as a mean of three tests, and
       to keep to the end: the table says after how many rounds and MB.
     output_dir: The folder for everything that the comparison leaves.
+    report_only: Run nothing, and report what has been run.
   """
 
   seeds: int = 1
@@ -78,6 +83,7 @@ class CompareConfig:
   download_bits: int | None = None
   target: float = 0.9
   output_dir: str = 'results/compare'
+  report_only: bool = False
 
   def __post_init__(self):
     checks.check_count('seeds', self.seeds)
@@ -117,17 +123,25 @@ def main() -> None:
   names = _algorithm_names()
   sweep, points = _make_settings(config, names)
   for point in points:  # Before anything is trained: are the options right?
-    _check(point, names)
+    _check(point, names, has_data=not config.report_only)
   folder = folders.make_folder(config.output_dir)
-  compared = _run(names, points, config, folder / 'cells')
-  table = report.write(compared, sweep, config.target, folder)
+  compared, num_missing = _run(names, points, config, folder / 'cells')
+  found = report.make_points(compared, config.target)
+  if not any(point.found for point in found):
+    raise errors.ProgramError(
+      f'There are no finished runs of this in {folder}: run without '
+      '--report_only.'
+    )
+  contents = report.Report(found, sweep, config.target, _command(), num_missing)
+  table = report.write(contents, folder)
   when = f'after {points[0].schedule.rounds} rounds'
   if config.iterations is not None:
     when = f'after {config.iterations} iterations'
   print(f'\n{flags.FLAGS.dataset}, {when}:\n\n{table}')
-  picture = 'comparison.png' if sweep is None else 'sweep.png'
-  print(f'{folder / picture} shows the curves, {folder / "table.md"}')
-  print(f'has the table, and {folder / "results.json"} the numbers.')
+  if num_missing:
+    print(f'{report.missing(num_missing)}\n')
+  print(f'{folder / "report.html"} has the tables and the curves, and')
+  print(f'{folder / "results.json"} the numbers.')
 
 
 def _run(
@@ -135,10 +149,10 @@ def _run(
   points: Sequence[settings.Setting],
   config: CompareConfig,
   folder: pathlib.Path,
-) -> list[tuning.Compared]:
-  """Runs what is not there, and returns everything."""
+) -> tuple[list[tuning.Compared], int]:
+  """Runs what is not there; returns everything, and how much is missing."""
   compared = [tuning.Compared(point, []) for point in points]
-  workshop = sharing.Workshop()
+  workshop = None if config.report_only else sharing.Workshop()
   with progress.Bar(0, progress.WITH_DETAILS) as bar:
     left = cells.Progress(bar)
     for name in names:
@@ -153,7 +167,7 @@ def _run(
         found.append(
           tuning.tune(run, _tuning_rounds(point, config), config.seeds)
         )
-  return compared
+  return compared, left.num_left
 
 
 def _make_settings(
@@ -175,10 +189,14 @@ def _make_settings(
   return sweep, points
 
 
-def _check(setting: settings.Setting, names: Sequence[str]) -> None:
+def _check(
+  setting: settings.Setting, names: Sequence[str], *, has_data: bool
+) -> None:
   """Raises unless all algorithms can be compared in a setting."""
   for name in names:
     experiment = setting.experiment(name, {}, setting.schedule)
+  if not has_data:
+    return
   task = experiments.load_task(experiment)
   if 'accuracy' not in [metric.name for metric in task.metrics()]:
     raise errors.UsageError(
@@ -196,6 +214,16 @@ def _algorithm_names() -> list[str]:
   names = list(dict.fromkeys(_ALGORITHMS.value))
   errors.check_names('algorithms', names, algorithms.ALGORITHM_NAMES)
   return names
+
+
+def _command() -> str:
+  """Returns the command, without the folder, which may be anywhere."""
+  words = [
+    word
+    for word in sys.argv[1:]
+    if not word.startswith(('--output_dir', '--report_only'))
+  ]
+  return shlex.join(['python', '-m', 'programs.compare', *words])
 
 
 if __name__ == '__main__':

@@ -17,11 +17,12 @@ class Progress:
 
   Attributes:
     bar: The bar.
+    num_left: How many runs are left, as far as is known.
   """
 
   def __init__(self, bar: progress.Bar):
     self.bar = bar
-    self._runs = 0
+    self.num_left = 0
     self._rounds = 0
     self._trained = 0
     self._seconds = 0.0
@@ -29,7 +30,7 @@ class Progress:
   def plan(self, runs: int, rounds: int) -> None:
     """Tells of runs to come that have so many rounds each."""
     self.bar.extend(runs * rounds)
-    self._runs += runs
+    self.num_left += runs
     self._rounds += runs * rounds
 
   def finish(self, rounds: int, trained: int, seconds: float) -> None:
@@ -40,15 +41,15 @@ class Progress:
       trained: How many of them were trained now.
       seconds: How long that took.
     """
-    self._runs -= 1
+    self.num_left -= 1
     self._rounds -= rounds
     self._trained += trained
     self._seconds += seconds
 
   def describe(self) -> str:
     """Returns what is left, as far as is known, in words."""
-    words = f'{self._runs} run{"s" * (self._runs != 1)} left'
-    if self._trained and self._runs:
+    words = f'{self.num_left} run{"s" * (self.num_left != 1)} left'
+    if self._trained and self._rounds:
       left = self._seconds / self._trained * self._rounds
       words += f', about {progress.show_time(left)}'
     return words
@@ -62,14 +63,14 @@ class Runs(NamedTuple):
     setting: What it is run on.
     folder: The folder of all cells.
     progress: Where what is left is counted.
-    workshop: What runs share.
+    workshop: What runs share; `None` if nothing is to be run.
   """
 
   name: str
   setting: settings.Setting
   folder: pathlib.Path
   progress: Progress
-  workshop: sharing.Workshop
+  workshop: sharing.Workshop | None
 
   def __call__(
     self,
@@ -77,10 +78,18 @@ class Runs(NamedTuple):
     schedule: experiments.Schedule,
     *,
     validation: bool = False,
-  ) -> finished.Cell:
-    """Returns the outcome at some rates, tested on what is held out or not."""
+  ) -> finished.Cell | None:
+    """Returns the outcome at some rates, if there is one or is to be one.
+
+    Args:
+      point: The rates.
+      schedule: The schedule.
+      validation: Whether it is tested on what is held out from training.
+    """
     folder = self._cell_folder(point, schedule, validation)
     was_finished = finished.is_finished(folder)
+    if self.workshop is None and not was_finished:
+      return None
     title = f'{self.name} {describe(point)}'
     if self.setting.point:
       title = f'{self.setting.words}, {title}'

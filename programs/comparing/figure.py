@@ -1,9 +1,7 @@
 """The pictures of a comparison."""
 
-import itertools
 import pathlib
 import statistics
-from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,19 +9,24 @@ import numpy as np
 
 from programs.comparing import scores
 from programs.comparing import settings
-from programs.comparing import tuning
+from programs.comparing import summaries
+from programs.comparing import table
 from programs.runs import algorithms
 from programs.runs import figures
 
 
 def draw_curves(
-  found: Sequence[tuning.Tuned], target: float, title: str, path: pathlib.Path
+  found: Sequence[summaries.Summary],
+  target: float,
+  title: str,
+  path: pathlib.Path,
 ) -> None:
   """Draws test accuracy against rounds and against bytes moved."""
   canvas = figures.new_figure(10, 4.2)
   by_round, by_bytes = canvas.subplots(1, 2, sharey=True)
-  for tuned, style in zip(found, _styles(found), strict=False):
-    runs = [scores.tests(cell) for cell in tuned.cells]
+  names = [summary.tuned.name for summary in found]
+  for summary, style in zip(found, _styles(names), strict=True):
+    runs = [scores.tests(cell) for cell in summary.tuned.cells]
     length = min(map(len, runs))
     if not length:
       continue
@@ -49,14 +52,15 @@ def draw_curves(
     axes.set(xlabel=label)
     axes.grid(alpha=0.3)
   by_round.set(ylabel='test accuracy')
-  by_round.legend()
+  if found:
+    by_round.legend()
   canvas.suptitle(title)
   figures.save(canvas, path)
 
 
 def draw_sweep(
   sweep: settings.Sweep,
-  compared: Sequence[tuning.Compared],
+  points: Sequence[table.Point],
   title: str,
   path: pathlib.Path,
 ) -> None:
@@ -65,14 +69,19 @@ def draw_sweep(
   axes = canvas.subplots()
   values = sweep.values
   places = list(values if sweep.is_numeric else range(len(values)))
-  first = compared[0].found
-  for i, style in zip(range(len(first)), _styles(first), strict=False):
-    accuracies = [point.found[i].accuracies for point in compared]
-    errors = [statistics.stdev(a) if len(a) > 1 else 0.0 for a in accuracies]
+  found = [{s.tuned.name: s.accuracies for s in p.found} for p in points]
+  known = {name for by_name in found for name in by_name}
+  names = [name for name in algorithms.ALGORITHM_NAMES if name in known]
+  for name, style in zip(names, _styles(names), strict=True):
+    there = [
+      (place, by_name[name])
+      for place, by_name in zip(places, found, strict=True)
+      if name in by_name
+    ]
     axes.errorbar(
-      places,
-      [statistics.mean(a) for a in accuracies],
-      errors,
+      [place for place, _ in there],
+      [statistics.mean(runs) for _, runs in there],
+      [statistics.stdev(runs) if len(runs) > 1 else 0.0 for _, runs in there],
       marker='o',
       markersize=4,
       capsize=3,
@@ -84,17 +93,20 @@ def draw_sweep(
   axes.minorticks_off()
   axes.set(xlabel=sweep.name, ylabel='final test accuracy')
   axes.grid(alpha=0.3)
-  axes.legend()
+  if names:
+    axes.legend()
   canvas.suptitle(title)
   figures.save(canvas, path)
 
 
-def _styles(found: Sequence[tuning.Tuned]) -> Iterator[dict[str, Any]]:
-  """Yields how each algorithm is drawn."""
-  lines = itertools.cycle(['-', '--', '-.', ':'])
-  for i, tuned in enumerate(found):
-    yield {
+def _styles(names: Sequence[str]) -> list[dict[str, Any]]:
+  """Returns how each algorithm is drawn."""
+  lines = ('-', '--', '-.', ':')
+  return [
+    {
       'color': f'C{i}',
-      'linestyle': next(lines),
-      'label': algorithms.algorithm_title(tuned.name),
+      'linestyle': lines[i % len(lines)],
+      'label': algorithms.algorithm_title(name),
     }
+    for i, name in enumerate(names)
+  ]

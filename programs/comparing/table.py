@@ -1,21 +1,34 @@
-"""The tables of a comparison: means, spreads, and who ties with the best."""
+"""The tables of a comparison, for people and for other programs."""
 
 import math
 import statistics
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from programs.comparing import cells
-from programs.comparing import scores
 from programs.comparing import settings
-from programs.comparing import tuning
+from programs.comparing import summaries
 from programs.runs import algorithms
 
-# Of Student's t with 1, 2, ... degrees of freedom: 95 % are within.
-_STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-_NORMAL = 1.960
+_CSV_HEAD = (
+  *('value', 'algorithm', 'rates', 'runs', 'accuracy_mean', 'accuracy_sd'),
+  *('behind_mean', 'behind_margin', 'tie', 'worst_tenth_mean'),
+  *('worst_tenth_sd', 'runs_at_target', 'rounds_mean', 'rounds_sd'),
+  *('megabytes_mean', 'megabytes_sd', 'megabytes_a_round'),
+)
 
-_WORST = 'clients_accuracy/worst_tenth'
+
+class Point(NamedTuple):
+  """What there is to show of one setting.
+
+  Attributes:
+    setting: The setting.
+    found: The algorithms that have runs, the best first.
+  """
+
+  setting: settings.Setting
+  found: list[summaries.Summary]
 
 
 class Table(NamedTuple):
@@ -30,103 +43,104 @@ class Table(NamedTuple):
   rows: list[list[str]]
 
 
-class Difference(NamedTuple):
-  """By how much an algorithm is worse than another, seed by seed.
-
-  Attributes:
-    mean: The mean of the differences, this one minus the other.
-    margin: Half the width of its 95 % interval; NaN for one seed.
-  """
-
-  mean: float
-  margin: float
-
-  @property
-  def is_tie(self) -> bool:
-    """Whether no difference at all is within the interval."""
-    return abs(self.mean) <= self.margin
-
-  @classmethod
-  def of(
-    cls, accuracies: Sequence[float], others: Sequence[float]
-  ) -> 'Difference':
-    """Returns the difference of runs with the same seeds, in order."""
-    differences = [a - b for a, b in zip(accuracies, others, strict=True)]
-    mean = statistics.mean(differences)
-    if len(differences) == 1:
-      return cls(mean, math.nan)
-    error = statistics.stdev(differences) / math.sqrt(len(differences))
-    return cls(mean, _student(len(differences) - 1) * error)
-
-
-def ranked(found: Sequence[tuning.Tuned]) -> list[tuning.Tuned]:
-  """Returns the algorithms, the best first."""
-  return sorted(
-    found, key=lambda tuned: statistics.mean(tuned.accuracies), reverse=True
-  )
-
-
-def of_setting(found: Sequence[tuning.Tuned], target: float) -> Table:
+def of_point(point: Point, target: float) -> Table:
   """Returns the comparison in one setting.
 
   Args:
-    found: The algorithms, the best first.
+    point: The setting.
     target: The accuracy to reach.
   """
   goal = f'{target:.0%}'
-  has_spread = all(
-    _WORST in row for tuned in found for row in scores.tests(tuned.cells[0])
-  )
+  is_spread = any(summary.worst_tenth for summary in point.found)
   head = ['algorithm', 'rates', 'test accuracy, %', 'behind the best']
-  head += ['worst tenth of clients, %'] * has_spread
+  head += ['worst tenth of clients, %'] * is_spread
   head += [f'rounds to {goal}', f'MB to {goal}', 'MB a round']
   rows = []
-  for tuned in found:
-    first = [scores.first_at(cell, target) for cell in tuned.cells]
-    reached = [row for row in first if row is not None]
-    rounds = show([row['round'] for row in reached], '.0f')
-    if len(reached) < len(first):
-      rounds = f'{rounds} ({len(reached)} of {len(first)} runs)'
+  for summary in point.found:
     row = [
-      algorithms.algorithm_title(tuned.name),
-      cells.describe(tuned.rates),
-      show([100 * accuracy for accuracy in tuned.accuracies], '.1f'),
-      '' if tuned is found[0] else _behind(tuned, found[0]),
+      algorithms.algorithm_title(summary.tuned.name),
+      cells.describe(summary.tuned.rates),
+      _show(_per_cent(summary.accuracies), '.1f'),
+      _show_difference(summary.behind),
     ]
-    if has_spread:
-      worst = [100 * scores.final(cell, _WORST) for cell in tuned.cells]
-      row.append(show(worst, '.1f'))
+    if is_spread:
+      row.append(_show(_per_cent(summary.worst_tenth), '.1f'))
     row += [
-      rounds if reached else 'not reached',
-      show([row['bytes/total'] / 1e6 for row in reached], ',.1f') or '-',
-      show([scores.megabytes_a_round(c) for c in tuned.cells[:1]], ',.2f'),
+      _show_rounds(summary),
+      _show(summary.megabytes, ',.1f') or '-',
+      _show([summary.megabytes_a_round], ',.2f'),
     ]
     rows.append(row)
   return Table(head, rows)
 
 
-def of_sweep(
-  sweep: settings.Sweep, compared: Sequence[tuning.Compared]
-) -> Table:
-  """Returns the accuracy of each algorithm at each value, ties marked.
+def of_sweep(sweep: settings.Sweep, points: Sequence[Point]) -> Table:
+  """Returns the accuracy of each algorithm at each value.
 
-  What is as good as the best of its column, or is the best, has a star.
+  The best of a column and those that tie with it have a star.
   """
   head = [f'{sweep.name}, test accuracy, %', *map(settings.show, sweep.values)]
+  by_point = [{s.tuned.name: s for s in point.found} for point in points]
   rows = []
-  for i, first in enumerate(compared[0].found):
-    row = [algorithms.algorithm_title(first.name)]
-    for point in compared:
-      tuned, best = point.found[i], ranked(point.found)[0]
-      difference = Difference.of(tuned.accuracies, best.accuracies)
-      is_best = tuned is best or difference.is_tie
-      accuracies = [100 * accuracy for accuracy in tuned.accuracies]
-      row.append(show(accuracies, '.1f') + ' *' * is_best)
-    rows.append(row)
+  for name in algorithms.ALGORITHM_NAMES:
+    found = [by_name.get(name) for by_name in by_point]
+    if any(found):
+      title = algorithms.algorithm_title(name)
+      rows.append([title, *(_show_starred(summary) for summary in found)])
   return Table(head, rows)
 
 
-def show(values: Sequence[float], form: str) -> str:
+def as_csv(points: Sequence[Point]) -> Iterable[Sequence[object]]:
+  """Yields the rows of all settings, the head first."""
+  yield _CSV_HEAD
+  for point in points:
+    value = '' if point.setting.point is None else point.setting.point[1]
+    for summary in point.found:
+      behind = summary.behind
+      yield (
+        value,
+        summary.tuned.name,
+        cells.describe(summary.tuned.rates),
+        len(summary.accuracies),
+        *_moments(summary.accuracies),
+        *(('', '') if behind is None else map(_number, behind)),
+        int(behind is not None and behind.is_tie),
+        *_moments(summary.worst_tenth),
+        len(summary.rounds),
+        *_moments(summary.rounds),
+        *_moments(summary.megabytes),
+        _number(summary.megabytes_a_round),
+      )
+
+
+def _show_starred(summary: summaries.Summary | None) -> str:
+  if summary is None:
+    return '-'
+  words = _show(_per_cent(summary.accuracies), '.1f')
+  return words + ' *' * summary.is_best
+
+
+def _show_difference(difference: summaries.Difference | None) -> str:
+  if difference is None:
+    return ''
+  words = f'{100 * difference.mean:.1f}'
+  if math.isnan(difference.margin):
+    return words
+  words += f' ± {100 * difference.margin:.1f}'
+  return f'{words}, a tie' if difference.is_tie else words
+
+
+def _show_rounds(summary: summaries.Summary) -> str:
+  num_runs = len(summary.accuracies)
+  if not summary.rounds:
+    return 'not reached'
+  words = _show(summary.rounds, '.0f')
+  if len(summary.rounds) < num_runs:
+    words += f' ({len(summary.rounds)} of {num_runs} runs)'
+  return words
+
+
+def _show(values: Sequence[float], form: str) -> str:
   """Returns the mean of some values, and their standard deviation."""
   if not values:
     return ''
@@ -136,23 +150,17 @@ def show(values: Sequence[float], form: str) -> str:
   return words
 
 
-def _behind(tuned: tuning.Tuned, best: tuning.Tuned) -> str:
-  difference = Difference.of(best.accuracies, tuned.accuracies)
-  words = f'{100 * difference.mean:.1f}'
-  if math.isnan(difference.margin):
-    return words
-  words += f' ± {100 * difference.margin:.1f}'
-  return f'{words}, a tie' if difference.is_tie else words
-
-
-def _student(freedom: int) -> float:
-  """Returns how many standard errors are half a 95 % interval."""
-  if freedom <= len(_STUDENT):
-    return _STUDENT[freedom - 1]
-  # Cornish and Fisher's expansion.
-  z = _NORMAL
+def _moments(values: Sequence[float]) -> tuple[str, str]:
+  """Returns the mean and the standard deviation; empty if there is none."""
   return (
-    z
-    + (z**3 + z) / (4 * freedom)
-    + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+    _number(statistics.mean(values)) if values else '',
+    _number(statistics.stdev(values)) if len(values) > 1 else '',
   )
+
+
+def _number(value: float) -> str:
+  return '' if math.isnan(value) else f'{value:.6g}'
+
+
+def _per_cent(values: Sequence[float]) -> list[float]:
+  return [100 * value for value in values]

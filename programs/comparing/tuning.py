@@ -16,7 +16,7 @@ class Tuned(NamedTuple):
 
   Attributes:
     name: The name of the algorithm.
-    rates: The best rates.
+    rates: The best rates; none if nothing has been run.
     cells: Its runs, one a seed.
     tried: The accuracy of all rates that were tried, on the examples held out,
       by their description.
@@ -27,10 +27,11 @@ class Tuned(NamedTuple):
   cells: list[finished.Cell]
   tried: dict[str, float]
 
-  @property
-  def accuracies(self) -> list[float]:
-    """The final test accuracy with each seed."""
-    return [scores.final(cell) for cell in self.cells]
+  def by_seed(self) -> dict[int, float]:
+    """Returns the final test accuracy with each seed."""
+    return {
+      cell.experiment.schedule.seed: scores.final(cell) for cell in self.cells
+    }
 
 
 class Compared(NamedTuple):
@@ -57,15 +58,23 @@ def tune(run: cells.Runs, tuning_rounds: int, seeds: int) -> Tuned:
   schedule = run.setting.schedule
   tuning = dataclasses.replace(schedule, rounds=tuning_rounds, eval_clients=0)
   grid = algorithms.rate_grid(run.name)
+  asked: list[rates.Rates] = []
   tried: list[tuple[rates.Rates, finished.Cell]] = []
   while grid:
-    tried += [(point, run(point, tuning, validation=True)) for point in grid]
+    for point in grid:
+      cell = run(point, tuning, validation=True)
+      if cell is not None:
+        tried.append((point, cell))
+    asked += grid
+    if not tried:
+      return Tuned(run.name, {}, [], {})
     best, _ = max(tried, key=lambda pair: scores.quality(pair[1]))
-    grid = rates.around(best, [point for point, _ in tried])
+    grid = rates.around(best, asked)
     run.progress.plan(len(grid), tuning.rounds)
-  final_cells = [
+  found = [
     run(best, dataclasses.replace(schedule, seed=schedule.seed + i))
     for i in range(seeds)
   ]
+  final_cells = [cell for cell in found if cell is not None]
   results = {cells.describe(point): scores.final(cell) for point, cell in tried}
   return Tuned(run.name, best, final_cells, results)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import statistics
 import time
 
@@ -46,7 +47,9 @@ def test_compares_at_the_best_rates(tmp_path, run_program):
   table = (tmp_path / 'table.md').read_text()
   assert line in table
   assert line in done.stdout
-  assert table.strip().endswith(f'| {megabytes:.2f} |')
+  assert f'| {megabytes:.2f} |\n\nSeeds 0, 1: mean ± ' in table
+  assert table.endswith('--algorithms=local_sgd --seeds=2\n')
+  assert str(tmp_path) not in table
   assert (tmp_path / 'comparison.png').stat().st_size > 10_000
   # On examples held out, which tuning cells and no others have.
   for path in (tmp_path / 'cells' / 'local_sgd').iterdir():
@@ -111,7 +114,24 @@ def test_sweep(tmp_path, run_program):
   assert all(path.stat().st_mtime_ns == time for path, time in kept.items())
   assert 'local_steps 2, local_sgd 0.1' in done.stdout
   assert 'local_steps 1, ' not in done.stdout
-  assert '| 1 | 2 | 4 |' in (tmp_path / 'table.md').read_text()
+  whole = (tmp_path / 'table.md').read_text()
+  assert '| 1 | 2 | 4 |' in whole
+  # All of it is made again from what is there, and says what is missing.
+  flags += ('--sweep=local_steps:1,2,4',)
+  names = ('table.md', 'table.csv', 'report.html', 'results.json')
+  names += ('sweep.png', 'local_steps_2.png')
+  made = {name: (tmp_path / name).read_bytes() for name in names}
+  for name in names:
+    (tmp_path / name).unlink()
+  done = run_program(*flags, '--report_only')
+  assert (done.returncode, done.stderr) == (0, '')
+  assert {name: (tmp_path / name).read_bytes() for name in names} == made
+  (cell,) = tmp_path.glob('cells/fedavg/local_steps_4/rates_*')
+  shutil.rmtree(cell)
+  done = run_program(*flags, '--report_only')
+  assert (done.returncode, done.stderr) == (0, '')
+  assert '1 run is missing' in done.stdout
+  assert re.search(r'\| FedAvg \| [^|]+ \| [^|]+ \| - \|', done.stdout)
 
 
 @pytest.mark.slow

@@ -92,6 +92,7 @@ _WRONG = [
   ('programs.counterexample', '--learning_rate=nan', 2, 'must be finite'),
   ('programs.compare', '--target=2', 2, '--target must be in (0, 1]'),
   ('programs.compare', '--tuning_rounds=-1', 2, 'must be at least 0'),
+  ('programs.compare', '--report_only', 1, 'There are no finished runs of'),
   ('programs.compare', '--sweep=epsilon', 2, 'such as concentration:0.1,1'),
   ('programs.compare', '--sweep=epsilo:1', 2, "did you mean 'epsilon'?"),
   ('programs.compare', '--sweep=epsilon:1', 2, 'fedavg has no --epsilon'),
