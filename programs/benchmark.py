@@ -209,7 +209,7 @@ def _measure_starts(
         models, pythons, plan.cohorts[0], plan.repetitions, logs, bar
       )
     except children.ContenderError as error:
-      raise errors.ProgramError(
+      raise failures.ProgramError(
         f'The starts could not be measured: {error}.'
       ) from error
   print(

@@ -14,6 +14,7 @@ from programs.cli import progress
 from programs.paper import rate_search
 from programs.paper import trial_grid
 from programs.runs import finished
+from programs.runs import sharing
 
 
 class Finder:
@@ -49,6 +50,7 @@ class Runner:
     self._folder = folder
     self._done: dict[str, finished.Cell] = {}
     self._num_found = 0
+    self._workshop = sharing.Workshop()
     self._bar = progress.Bar(max_rounds, progress.WITH_SPEED)
 
   def __call__(self, trial: trial_grid.Trial) -> finished.Cell:
@@ -69,7 +71,7 @@ class Runner:
     with self._bar.run(trial.describe(), trial.rounds) as on_round:
       if not was_finished:
         self._say_what_was_found()
-      cell = run_trial(self._folder, trial, on_round)
+      cell = run_trial(self._folder, trial, on_round, self._workshop)
     if not was_finished:
       self._bar.say(
         f'{trial.describe()}: {describe(cell)} '
@@ -101,10 +103,15 @@ def is_finished(folder: pathlib.Path, trial: trial_grid.Trial) -> bool:
 
 
 def run_trial(
-  folder: pathlib.Path, trial: trial_grid.Trial, on_round: Any
+  folder: pathlib.Path,
+  trial: trial_grid.Trial,
+  on_round: Any,
+  workshop: sharing.Workshop | None = None,
 ) -> finished.Cell:
   """Returns the outcome of a trial."""
-  return finished.run_cell(trial.experiment(), folder / trial.name, on_round)
+  return finished.run_cell(
+    trial.experiment(), folder / trial.name, on_round, workshop=workshop
+  )
 
 
 def describe(cell: finished.Cell) -> str:

@@ -16,6 +16,7 @@ from programs.cli import folders
 from programs.runs import experiments
 from programs.runs import loop
 from programs.runs import records
+from programs.runs import sharing
 from programs.runs import writing
 
 _FINISHED = 'finished.json'
@@ -46,6 +47,7 @@ def run_cell(
   on_round: loop.OnRound,
   *,
   checkpoint_every: int = 10,
+  workshop: sharing.Workshop | None = None,
 ) -> Cell:
   """Returns an experiment's outcome, trained unless it is there already.
 
@@ -54,6 +56,7 @@ def run_cell(
     folder: The cell's own folder, which is made if need be.
     on_round: See `loop.train`. Not called for a cell that is finished.
     checkpoint_every: See `loop.train`.
+    workshop: See `loop.train`.
   """
   if is_finished(folder):
     return _read(experiment, folder)
@@ -66,6 +69,7 @@ def run_cell(
       checkpoint_every=checkpoint_every,
       keep_checkpoints=2,
       tensorboard=False,
+      workshop=workshop,
     )
   except loop.Diverged as error:
     diverged_at = error.round_number

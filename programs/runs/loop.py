@@ -18,6 +18,7 @@ import data
 from programs import failures
 from programs.runs import experiments
 from programs.runs import records
+from programs.runs import sharing
 from programs.runs import simulation
 from programs.runs import trained_model
 
@@ -63,6 +64,7 @@ def train(
   checkpoint_every: int = 1,
   keep_checkpoints: int = 3,
   tensorboard: bool = True,
+  workshop: sharing.Workshop | None = None,
 ) -> Result:
   """Trains, or goes on training, in a folder.
 
@@ -75,15 +77,18 @@ def train(
     checkpoint_every: After how many rounds the state is written.
     keep_checkpoints: How many states are kept.
     tensorboard: Whether to write the metrics for TensorBoard, too.
+    workshop: What other runs have left to be used again. The result's task may
+      then be that of a model with another start.
 
   Raises:
     Diverged: If a loss or all updates are not finite. The last good state is
       kept.
     failures.ProgramError: If something else is in the way.
   """
-  task = experiments.load_task(experiment)
+  workshop = workshop or sharing.Workshop()
+  task = workshop.load_task(experiment)
   experiment = experiments.resolve(experiment, task)
-  trainer = simulation.build_trainer(experiment, task)
+  trainer = workshop.trainer(experiment)
   run_records = records.Records(
     folder, keep_checkpoints=keep_checkpoints, tensorboard=tensorboard
   )
@@ -93,7 +98,8 @@ def train(
     )
     state, done = runner.run(run_records.restore(trainer.initialize()))
     run_records.check_space(state)
-    loop = _Loop(experiment, task, trainer, run_records, runner, on_round)
+    evaluator = workshop.evaluator(experiment)
+    loop = _Loop(experiment, evaluator, trainer, run_records, runner, on_round)
     state = loop.run(state, done, checkpoint_every)
     return Result(
       run_records.rows(), trainer.model_weights(state), task, experiment
@@ -106,7 +112,7 @@ class _Loop:
   def __init__(
     self,
     experiment: experiments.Experiment,
-    task: data.Task,
+    evaluator: trained_model.Evaluator,
     trainer: simulation.Trainer,
     run_records: records.Records,
     runner: asyncio.Runner,
@@ -118,7 +124,7 @@ class _Loop:
     self._records = run_records
     self._runner = runner
     self._on_round = on_round
-    self._evaluator = trained_model.Evaluator(task)
+    self._evaluator = evaluator
     self._communication = trainer.communication()
 
   def run(self, state: Any, done: int, checkpoint_every: int) -> Any:

@@ -5,16 +5,17 @@ there is one loop for both.
 """
 
 import abc
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow_federated as tff
 
 import data
 import tff_local_ams
 from data import checks
-from programs.runs import algorithms
 from programs.runs import experiments
 
 
@@ -32,6 +33,34 @@ class RoundOutput(NamedTuple):
   cohort: data.Cohort
 
 
+class Start(NamedTuple):
+  """What a process is set to that was built for another run.
+
+  Attributes:
+    weights: The initial `tff.learning.models.ModelWeights`.
+    hparams: Hyperparameters, by part of the process and name there.
+  """
+
+  weights: Any
+  hparams: Mapping[tuple[str, str], float]
+
+
+class Shared(NamedTuple):
+  """What runs may share.
+
+  Attributes:
+    process: The process.
+    communication: Its bytes per client and round.
+    batches: The clients' batches.
+    start: What the process is set to at the start, unless `None`.
+  """
+
+  process: Any
+  communication: tff_local_ams.communication.Communication
+  batches: data.ClientBatches
+  start: Start | None = None
+
+
 class Trainer(abc.ABC):
   """A process with the clients that it trains on.
 
@@ -40,20 +69,19 @@ class Trainer(abc.ABC):
   """
 
   def __init__(
-    self, experiment: experiments.Experiment, task: data.Task, process: Any
+    self, experiment: experiments.Experiment, task: data.Task, shared: Shared
   ):
     schedule = experiment.schedule
     assert schedule.clients_per_round, 'not resolved'
-    assert schedule.batch_size, 'not resolved'
-    self._process = process
+    self._process = shared.process
+    self._communication = shared.communication
+    self._start = shared.start
+    self._batches = shared.batches
     self._sampler = data.ClientSampler(
       task.train.client_ids,
       schedule.clients_per_round,
       schedule.seed,
       schedule.dropout,
-    )
-    self._batches = data.ClientBatches(
-      task.train, schedule.local_steps, schedule.batch_size, schedule.seed
     )
 
   @abc.abstractmethod
@@ -72,7 +100,18 @@ class Trainer(abc.ABC):
 
   def communication(self) -> tff_local_ams.communication.Communication:
     """Returns the bytes per client and round."""
-    return tff_local_ams.communication.measure_communication(self._process)
+    return self._communication
+
+  def _initialize_server(self) -> Any:
+    state = self._process.initialize()
+    if self._start is None:
+      return state
+    hparams = self._process.get_hparams(state)
+    for (part, name), value in self._start.hparams.items():
+      old = hparams[part][name]
+      hparams[part][name] = np.asarray(old).dtype.type(value)
+    state = self._process.set_hparams(state, hparams)
+    return self._process.set_model_weights(state, self._start.weights)
 
   def run_round(self, state: Any, round_number: int) -> RoundOutput:
     """Trains for a round; rounds are numbered from 1."""
@@ -87,28 +126,37 @@ class Trainer(abc.ABC):
     return RoundOutput(state, metrics, cohort)
 
 
-def build_trainer(
+def make_batches(
   experiment: experiments.Experiment, task: data.Task
+) -> data.ClientBatches:
+  """Returns the clients' batches of a resolved experiment."""
+  schedule = experiment.schedule
+  assert schedule.batch_size, 'not resolved'
+  return data.ClientBatches(
+    task.train, schedule.local_steps, schedule.batch_size, schedule.seed
+  )
+
+
+def make_trainer(
+  experiment: experiments.Experiment, task: data.Task, shared: Shared
 ) -> Trainer:
-  """Builds the process and its trainer.
+  """Returns the trainer of a resolved experiment.
 
   Args:
-    experiment: A resolved experiment.
+    experiment: The experiment.
     task: Its data.
+    shared: The process, and what else other runs may have as well.
   """
-  process = algorithms.build_process(
-    experiment.algorithm, task.model_fn, experiment.algorithm_options
-  )
-  if isinstance(process, tff_local_ams.SiloProcess):
-    return _SiloTrainer(experiment, task, process)
-  return _LearningTrainer(experiment, task, process)
+  if isinstance(shared.process, tff_local_ams.SiloProcess):
+    return _SiloTrainer(experiment, task, shared)
+  return _LearningTrainer(experiment, task, shared)
 
 
 class _LearningTrainer(Trainer):
   """For a `tff.learning.templates.LearningProcess`."""
 
   def initialize(self) -> Any:
-    return self._process.initialize()
+    return self._initialize_server()
 
   def model_weights(self, state: Any) -> tff.learning.models.ModelWeights:
     return self._process.get_model_weights(state)
@@ -132,7 +180,7 @@ class _SiloTrainer(Trainer):
   """For a `SiloProcess`: every client has a state, kept here."""
 
   def __init__(
-    self, experiment: experiments.Experiment, task: data.Task, process: Any
+    self, experiment: experiments.Experiment, task: data.Task, shared: Shared
   ):
     num_clients = len(task.train.client_ids)
     clients_per_round = experiment.schedule.clients_per_round
@@ -144,12 +192,12 @@ class _SiloTrainer(Trainer):
         'num_clients',
         'clients_per_round',
       )
-    super().__init__(experiment, task, process)
+    super().__init__(experiment, task, shared)
     self._positions = {name: i for i, name in enumerate(task.train.client_ids)}
 
   def initialize(self) -> Any:
     silos = self._process.initialize_silos(len(self._positions))
-    return _ServerAndSilos(self._process.initialize(), tuple(silos))
+    return _ServerAndSilos(self._initialize_server(), tuple(silos))
 
   def model_weights(self, state: Any) -> tff.learning.models.ModelWeights:
     return self._process.get_model_weights(state.server)

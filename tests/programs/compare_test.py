@@ -1,6 +1,8 @@
 """Comparing algorithms, in miniature."""
 
 import json
+import re
+import shutil
 import statistics
 import time
 
@@ -39,13 +41,15 @@ def test_compares_at_the_best_rates(tmp_path, run_program):
   # 5 clients move the model of 8,110 weights twice a round, and little more.
   megabytes = 5 * 2 * 8110 * 4 / 1e6
   first = [1.0 for final in finals if final >= 12]
-  line = f'| local SGD | {rate:g} | {accuracy} | '
+  line = f'| local SGD | {rate:g} | {accuracy} |  | '
   if len(first) == 2:
     line += f'1 ± 0 | {megabytes:.1f} ± 0.0 | '
   table = (tmp_path / 'table.md').read_text()
   assert line in table
   assert line in done.stdout
-  assert table.strip().endswith(f'| {megabytes:.2f} |')
+  assert f'| {megabytes:.2f} |\n\nSeeds 0, 1: mean ± ' in table
+  assert table.endswith('--algorithms=local_sgd --seeds=2\n')
+  assert str(tmp_path) not in table
   assert (tmp_path / 'comparison.png').stat().st_size > 10_000
   # On examples held out, which tuning cells and no others have.
   for path in (tmp_path / 'cells' / 'local_sgd').iterdir():
@@ -71,6 +75,63 @@ def test_all_algorithms_can_send_as_little(tmp_path, run_program):
   floats = 5 * 2 * 8110 * 4
   assert a_round['fedavg'] < 0.19 * floats
   assert a_round['fedavg'] < a_round['local_amsgrad_lean'] < 0.26 * floats
+
+
+def test_sweep(tmp_path, run_program):
+  flags = (*_FLAGS, '--iterations=4', '--eval_every=1')
+  flags += (f'--output_dir={tmp_path}', '--algorithms=local_sgd,fedavg')
+  done = run_program(*flags, '--sweep=local_steps:1,4')
+  assert (done.returncode, done.stderr) == (0, '')
+  assert 'gaussian_mixture, after 4 iterations:' in done.stdout
+  # What is left is counted down to nothing.
+  left = re.findall(r'; (\d+) runs? left', done.stdout)
+  assert int(left[0]) == 2 * 2 * (3 + 1) - 1
+  assert left[-1] == '0'
+  results = json.loads((tmp_path / 'results.json').read_text())
+  assert list(results['local_steps']) == ['1', '4']
+  for value, by_name in results['local_steps'].items():
+    assert set(by_name) == {'local_sgd', 'fedavg'}
+    # At equal data, and each point at its own rates.
+    for found in by_name.values():
+      (run,) = found['runs']
+      schedule = run['experiment']['schedule']
+      assert schedule['local_steps'] == int(value)
+      assert schedule['rounds'] == 4 // int(value)
+      rate = run['experiment']['algorithm_options']['learning_rate']
+      assert found['tried'][f'{rate:g}'] == max(found['tried'].values())
+  table = (tmp_path / 'table.md').read_text()
+  assert table.startswith('| local_steps, test accuracy, % | 1 | 4 |\n')
+  assert '\nlocal_steps 4:\n\n| algorithm | rates |' in table
+  assert (tmp_path / 'sweep.png').stat().st_size > 10_000
+  # One more value: what is there is not trained again.
+  kept = {
+    path: path.stat().st_mtime_ns
+    for path in tmp_path.glob('cells/*/*/*/finished.json')
+  }
+  (tmp_path / 'table.md').unlink()
+  done = run_program(*flags, '--sweep=local_steps:1,2,4')
+  assert (done.returncode, done.stderr) == (0, '')
+  assert all(path.stat().st_mtime_ns == time for path, time in kept.items())
+  assert 'local_steps 2, local_sgd 0.1' in done.stdout
+  assert 'local_steps 1, ' not in done.stdout
+  whole = (tmp_path / 'table.md').read_text()
+  assert '| 1 | 2 | 4 |' in whole
+  # All of it is made again from what is there, and says what is missing.
+  flags += ('--sweep=local_steps:1,2,4',)
+  names = ('table.md', 'table.csv', 'report.html', 'results.json')
+  names += ('sweep.png', 'local_steps_2.png')
+  made = {name: (tmp_path / name).read_bytes() for name in names}
+  for name in names:
+    (tmp_path / name).unlink()
+  done = run_program(*flags, '--report_only')
+  assert (done.returncode, done.stderr) == (0, '')
+  assert {name: (tmp_path / name).read_bytes() for name in names} == made
+  (cell,) = tmp_path.glob('cells/fedavg/local_steps_4/rates_*')
+  shutil.rmtree(cell)
+  done = run_program(*flags, '--report_only')
+  assert (done.returncode, done.stderr) == (0, '')
+  assert '1 run is missing' in done.stdout
+  assert re.search(r'\| FedAvg \| [^|]+ \| [^|]+ \| - \|', done.stdout)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from programs import failures
 from programs.runs import experiments
 from programs.runs import records
-from programs.runs import simulation
+from programs.runs import sharing
 
 _CONFIG = {'schedule': {'rounds': 3}, 'rate': 0.1}
 _START = {'weights': np.zeros(3, np.float32), 'round': np.int32(0)}
@@ -189,10 +189,9 @@ def test_names_of_classes_in_states(algorithm, names):
   experiment = experiments.make_experiment(
     'gaussian_mixture', algorithm, experiments.Schedule(), {'num_clients': 2}
   )
-  task = experiments.load_task(experiment)
-  trainer = simulation.build_trainer(
-    experiments.resolve(experiment, task), task
-  )
+  workshop = sharing.Workshop()
+  task = workshop.load_task(experiment)
+  trainer = workshop.trainer(experiments.resolve(experiment, task))
   everywhere = {
     *('LearningAlgorithmState', 'ModelWeights'),
     *('ClientWorkState', 'HparamsState'),

@@ -1,0 +1,1 @@
+"""The parts of `compare`: what is run, and what is made of it."""

@@ -1,0 +1,166 @@
+"""The tables of a comparison, for people and for other programs."""
+
+import math
+import statistics
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from programs.comparing import cells
+from programs.comparing import settings
+from programs.comparing import summaries
+from programs.runs import algorithms
+
+_CSV_HEAD = (
+  *('value', 'algorithm', 'rates', 'runs', 'accuracy_mean', 'accuracy_sd'),
+  *('behind_mean', 'behind_margin', 'tie', 'worst_tenth_mean'),
+  *('worst_tenth_sd', 'runs_at_target', 'rounds_mean', 'rounds_sd'),
+  *('megabytes_mean', 'megabytes_sd', 'megabytes_a_round'),
+)
+
+
+class Point(NamedTuple):
+  """What there is to show of one setting.
+
+  Attributes:
+    setting: The setting.
+    found: The algorithms that have runs, the best first.
+  """
+
+  setting: settings.Setting
+  found: list[summaries.Summary]
+
+
+class Table(NamedTuple):
+  """A table of text.
+
+  Attributes:
+    head: The heading of each column.
+    rows: The rows.
+  """
+
+  head: list[str]
+  rows: list[list[str]]
+
+
+def of_point(point: Point, target: float) -> Table:
+  """Returns the comparison in one setting.
+
+  Args:
+    point: The setting.
+    target: The accuracy to reach.
+  """
+  goal = f'{target:.0%}'
+  is_spread = any(summary.worst_tenth for summary in point.found)
+  head = ['algorithm', 'rates', 'test accuracy, %', 'behind the best']
+  head += ['worst tenth of clients, %'] * is_spread
+  head += [f'rounds to {goal}', f'MB to {goal}', 'MB a round']
+  rows = []
+  for summary in point.found:
+    row = [
+      algorithms.algorithm_title(summary.tuned.name),
+      cells.describe(summary.tuned.rates),
+      _show(_per_cent(summary.accuracies), '.1f'),
+      _show_difference(summary.behind),
+    ]
+    if is_spread:
+      row.append(_show(_per_cent(summary.worst_tenth), '.1f'))
+    row += [
+      _show_rounds(summary),
+      _show(summary.megabytes, ',.1f') or '-',
+      _show([summary.megabytes_a_round], ',.2f'),
+    ]
+    rows.append(row)
+  return Table(head, rows)
+
+
+def of_sweep(sweep: settings.Sweep, points: Sequence[Point]) -> Table:
+  """Returns the accuracy of each algorithm at each value.
+
+  The best of a column and those that tie with it have a star.
+  """
+  head = [f'{sweep.name}, test accuracy, %', *map(settings.show, sweep.values)]
+  by_point = [{s.tuned.name: s for s in point.found} for point in points]
+  rows = []
+  for name in algorithms.ALGORITHM_NAMES:
+    found = [by_name.get(name) for by_name in by_point]
+    if any(found):
+      title = algorithms.algorithm_title(name)
+      rows.append([title, *(_show_starred(summary) for summary in found)])
+  return Table(head, rows)
+
+
+def as_csv(points: Sequence[Point]) -> Iterable[Sequence[object]]:
+  """Yields the rows of all settings, the head first."""
+  yield _CSV_HEAD
+  for point in points:
+    value = '' if point.setting.point is None else point.setting.point[1]
+    for summary in point.found:
+      behind = summary.behind
+      yield (
+        value,
+        summary.tuned.name,
+        cells.describe(summary.tuned.rates),
+        len(summary.accuracies),
+        *_moments(summary.accuracies),
+        *(('', '') if behind is None else map(_number, behind)),
+        int(behind is not None and behind.is_tie),
+        *_moments(summary.worst_tenth),
+        len(summary.rounds),
+        *_moments(summary.rounds),
+        *_moments(summary.megabytes),
+        _number(summary.megabytes_a_round),
+      )
+
+
+def _show_starred(summary: summaries.Summary | None) -> str:
+  if summary is None:
+    return '-'
+  words = _show(_per_cent(summary.accuracies), '.1f')
+  return words + ' *' * summary.is_best
+
+
+def _show_difference(difference: summaries.Difference | None) -> str:
+  if difference is None:
+    return ''
+  words = f'{100 * difference.mean:.1f}'
+  if math.isnan(difference.margin):
+    return words
+  words += f' ± {100 * difference.margin:.1f}'
+  return f'{words}, a tie' if difference.is_tie else words
+
+
+def _show_rounds(summary: summaries.Summary) -> str:
+  num_runs = len(summary.accuracies)
+  if not summary.rounds:
+    return 'not reached'
+  words = _show(summary.rounds, '.0f')
+  if len(summary.rounds) < num_runs:
+    words += f' ({len(summary.rounds)} of {num_runs} runs)'
+  return words
+
+
+def _show(values: Sequence[float], form: str) -> str:
+  """Returns the mean of some values, and their standard deviation."""
+  if not values:
+    return ''
+  words = format(statistics.mean(values), form)
+  if len(values) > 1:
+    words += f' ± {format(statistics.stdev(values), form)}'
+  return words
+
+
+def _moments(values: Sequence[float]) -> tuple[str, str]:
+  """Returns the mean and the standard deviation; empty if there is none."""
+  return (
+    _number(statistics.mean(values)) if values else '',
+    _number(statistics.stdev(values)) if len(values) > 1 else '',
+  )
+
+
+def _number(value: float) -> str:
+  return '' if math.isnan(value) else f'{value:.6g}'
+
+
+def _per_cent(values: Sequence[float]) -> list[float]:
+  return [100 * value for value in values]

@@ -1,0 +1,101 @@
+"""A process that is shared gives the weights of one of one's own."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from programs.runs import algorithms
+from programs.runs import experiments
+from programs.runs import loop
+from programs.runs import sharing
+from tff_local_ams import runtime
+
+_OPTIONS = {'train_examples': 20, 'test_examples': 10}
+# TFF's have the clients' rate in their code.
+_RATE_IS_FIXED = ('fedprox', 'mimelite')
+
+
+def _experiment(name, *, seed=0, factor=1.0, options=None, **dataset_options):
+  schedule = experiments.Schedule(
+    rounds=2, local_steps=2, batch_size=8, eval_every=1, seed=seed
+  )
+  rates = {
+    key: factor * getattr(algorithms.options_type(name)(), key)
+    for key in ('learning_rate', 'server_learning_rate')
+  }
+  return experiments.make_experiment(
+    'gaussian_mixture',
+    name,
+    schedule,
+    {**_OPTIONS, **dataset_options},
+    {**rates, **(options or {})},
+  )
+
+
+def _train(experiment, folder, workshop=None):
+  folder.mkdir()
+  with runtime.device_context():
+    return loop.train(
+      experiment,
+      folder,
+      lambda *_: None,
+      tensorboard=False,
+      workshop=workshop,
+    )
+
+
+def _assert_equal(result, expected):
+  for row, other in zip(result.rows, expected.rows, strict=True):
+    assert {**row, 'seconds': 0} == {**other, 'seconds': 0}
+  for weight, other in zip(
+    tf.nest.flatten(result.weights),
+    tf.nest.flatten(expected.weights),
+    strict=True,
+  ):
+    np.testing.assert_array_equal(weight, other)
+
+
+@pytest.fixture(name='built')
+def _built(monkeypatch):
+  """Returns the list of what is built."""
+  built = []
+  build = algorithms.build_process
+
+  def build_process(*arguments):
+    built.append(arguments)
+    return build(*arguments)
+
+  monkeypatch.setattr(algorithms, 'build_process', build_process)
+  return built
+
+
+@pytest.mark.parametrize('name', algorithms.ALGORITHM_NAMES)
+def test_same_bits_as_a_process_of_its_own(name, tmp_path, built):
+  other = _experiment(name, seed=1, factor=1.7, validation=True)
+  expected = _train(other, tmp_path / 'own')
+  workshop = sharing.Workshop()
+  first = _train(_experiment(name), tmp_path / 'first', workshop)
+  del built[:]
+  second = _train(other, tmp_path / 'second', workshop)
+  _assert_equal(second, expected)
+  assert first.rows[-1]['test/loss'] != second.rows[-1]['test/loss']
+  assert len(built) == (name in _RATE_IS_FIXED)
+
+
+def test_what_needs_another_process(tmp_path, built):
+  workshop = sharing.Workshop()
+
+  def num_built(name, **changes):
+    del built[:]
+    folder = tmp_path / str(len(list(tmp_path.iterdir())))
+    _train(_experiment(name, **changes), folder, workshop)
+    return len(built)
+
+  assert num_built('fedprox') == 1
+  assert num_built('fedprox', seed=1) == 0
+  assert num_built('fedprox', factor=3.0) == 1
+  assert num_built('fedprox', seed=1) == 0
+  assert num_built('fedprox', options={'proximal_strength': 1.0}) == 1
+  assert num_built('local_sgd') == 1
+  assert num_built('local_sgd', options={'upload_bits': 8}) == 1
+  assert num_built('local_sgd', factor=3.0, overlap=0.3) == 0
