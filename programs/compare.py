@@ -19,7 +19,8 @@ folder gets report.html, a page with everything, table.md, table.csv,
 comparison.png (sweep.png and a picture for each value with --sweep) and
 results.json. Finished runs are kept there: the same command again goes on, and
 another algorithm or value is added to what is there; with --report_only it
-makes all of it again from what has been run.
+makes all of it again from what has been run. With --mlflow_uri all of it is in
+MLflow, too.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ with lazily.imported():
   from programs.comparing import settings
   from programs.comparing import tuning
   from programs.runs import sharing
+  from programs.runs import tracking
 
 _DEFAULT = ('local_amsgrad_lean', 'fedavg', 'fedadam', 'local_adam_reset')
 
@@ -121,6 +123,7 @@ _ALGORITHMS = config_flags.define_names(
 config_flags.define_dataset()
 config_flags.define_config(experiments.Schedule, rounds=50, eval_every=5)
 config_flags.define_config(CompareConfig)
+config_flags.define_config(experiments.TrackingConfig)
 runtime_flags.define()
 
 
@@ -132,8 +135,11 @@ def main() -> None:
   sweep, points = _make_settings(config, names)
   for point in points:  # Before anything is trained: are the options right?
     _check(point, names, has_data=not config.report_only)
+  place = tracking.place_of(
+    config_flags.config_from_flags(experiments.TrackingConfig)
+  )
   folder = folders.make_folder(config.output_dir)
-  compared, num_missing = _run(names, points, config, folder / 'cells')
+  compared, num_missing = _run(names, points, config, folder / 'cells', place)
   found = report.make_points(compared, config.target)
   if not any(point.found for point in found):
     raise failures.ProgramError(
@@ -143,6 +149,9 @@ def main() -> None:
     )
   contents = report.Report(found, sweep, config.target, _command(), num_missing)
   table = report.write(contents, folder)
+  if place is not None:
+    place.update(folder, points[0].dataset, 'comparison')
+    place.finish(folder, report.files(folder))
   when = f'after {points[0].schedule.rounds} rounds'
   if config.iterations is not None:
     when = f'after {config.iterations} iterations'
@@ -158,6 +167,7 @@ def _run(
   points: Sequence[settings.Setting],
   config: CompareConfig,
   folder: pathlib.Path,
+  place: tracking.Place | None,
 ) -> tuple[list[tuning.Compared], int]:
   """Runs what is not there; returns everything, and how much is missing."""
   compared = [tuning.Compared(point, []) for point in points]
@@ -172,7 +182,7 @@ def _run(
     # The values of a sweep in a row, for which an algorithm is built once.
     for name in names:
       for point, found in compared:
-        run = cells.Runs(name, point, folder, left, workshop)
+        run = cells.Runs(name, point, folder, left, workshop, place)
         found.append(
           tuning.tune(run, _tuning_rounds(point, config), config.seeds)
         )

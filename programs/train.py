@@ -10,8 +10,10 @@ in a minute, as `make demo` does, and at length:
 
 The output folder gets config.json, metrics.csv, tensorboard/, checkpoints/,
 curves.png and model/, a SavedModel. The same command again goes on where it
-stopped, whatever stopped it.
+stopped, whatever stopped it. With --mlflow_uri the run is in MLflow, too.
 """
+
+from typing import Any
 
 from programs.cli import config_flags
 from programs.cli import entry_point
@@ -27,10 +29,12 @@ with lazily.imported():
   from programs.runs import figures
   from programs.runs import loop
   from programs.runs import records
+  from programs.runs import tracking
   from programs.runs import trained_model
 
 config_flags.define_experiment()
 config_flags.define_config(experiments.OutputConfig)
+config_flags.define_config(experiments.TrackingConfig)
 runtime_flags.define()
 
 
@@ -39,21 +43,33 @@ def main() -> None:
   """Trains, and ends with a table, a picture and a model."""
   experiment = config_flags.experiment_from_flags()
   output = config_flags.config_from_flags(experiments.OutputConfig)
+  place = tracking.place_of(
+    config_flags.config_from_flags(experiments.TrackingConfig)
+  )
   folder = folders.make_folder(output.output_dir)
-  with progress.Rounds(experiment.schedule.rounds) as bar:
-    result = loop.train(
-      experiment,
-      folder,
-      bar.on_round,
-      checkpoint_every=output.checkpoint_every,
-      keep_checkpoints=output.keep_checkpoints,
-    )
   title = (
     f'{algorithms.algorithm_title(experiment.algorithm)} on '
     f'{experiment.dataset}'
   )
+
+  def on_round(round_number: int, metrics: Any) -> None:
+    bar.on_round(round_number, metrics)
+    if place is not None:
+      place.update(folder, experiment.dataset, title)
+
+  with progress.Rounds(experiment.schedule.rounds) as bar:
+    result = loop.train(
+      experiment,
+      folder,
+      on_round,
+      checkpoint_every=output.checkpoint_every,
+      keep_checkpoints=output.keep_checkpoints,
+    )
   figures.draw_training(result.rows, title, folder / 'curves.png')
   trained_model.export_model(result.task, result.weights, folder / 'model')
+  if place is not None:
+    files = ('config.json', 'curves.png', 'model')
+    place.finish(folder, [folder / name for name in files])
   _print_table(title, result)
   records.print_files(folder)
 

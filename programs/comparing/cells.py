@@ -10,6 +10,7 @@ from programs.runs import experiments
 from programs.runs import finished
 from programs.runs import rates
 from programs.runs import sharing
+from programs.runs import tracking
 
 
 class Progress:
@@ -64,6 +65,7 @@ class Runs(NamedTuple):
     folder: The folder of all cells.
     progress: Where what is left is counted.
     workshop: What runs share; `None` if nothing is to be run.
+    place: Where runs are logged, too, or `None`.
   """
 
   name: str
@@ -71,6 +73,7 @@ class Runs(NamedTuple):
   folder: pathlib.Path
   progress: Progress
   workshop: sharing.Workshop | None
+  place: tracking.Place | None = None
 
   def __call__(
     self,
@@ -118,6 +121,10 @@ class Runs(NamedTuple):
     seconds = time.monotonic() - start
     trained = 0 if was_finished else len(cell.rows) - done_before
     self.progress.finish(schedule.rounds, trained, seconds if trained else 0.0)
+    if self.place is not None and not self.place.is_logged(folder):
+      tags = {'part': 'tuning' if validation else 'result'}
+      self.place.update(folder, self.setting.dataset, title, tags)
+      self.place.finish(folder)
     if cell.rows and not was_finished and not bar.is_shown:
       bar.say(
         f'{title}: {len(cell.rows)} rounds in {progress.show_time(seconds)}; '

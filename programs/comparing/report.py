@@ -66,6 +66,12 @@ def write(report: Report, folder: pathlib.Path) -> str:
   return words
 
 
+def files(folder: pathlib.Path) -> list[pathlib.Path]:
+  """Returns all that `write` has written."""
+  names = ('report.html', 'table.md', 'table.csv', 'results.json')
+  return [*(folder / name for name in names), *sorted(folder.glob('*.png'))]
+
+
 def _draw(report: Report, folder: pathlib.Path) -> list[pathlib.Path]:
   """Draws all pictures; returns that of the sweep, and one for each setting."""
   pictures = []

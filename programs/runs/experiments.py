@@ -100,6 +100,25 @@ class OutputConfig:
     checks.check_count('keep_checkpoints', self.keep_checkpoints)
 
 
+@dataclasses.dataclass(frozen=True)
+class TrackingConfig:
+  """Where runs are logged.
+
+  Attributes:
+    mlflow_uri: Log runs in MLflow, too: a folder, or the address of a server.
+      Needs the extra mlflow.
+  """
+
+  mlflow_uri: str | None = None
+
+  def __post_init__(self):
+    if self.mlflow_uri == '':
+      raise checks.ArgumentError(
+        "`mlflow_uri` must be a folder or the address of a server, found ''.",
+        'mlflow_uri',
+      )
+
+
 def make_experiment(
   dataset: str,
   algorithm: str,

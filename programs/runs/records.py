@@ -94,14 +94,14 @@ class Records:
     done = await self.versions()
     if path.exists():
       try:
-        old = _flatten(json.loads(path.read_text())['experiment'])
+        old = flatten(json.loads(path.read_text())['experiment'])
       except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise failures.ProgramError(
           f'{path} is not a config of this program ({error}): name another '
           'folder with `output_dir`.',
           'output_dir',
         ) from error
-      new = _flatten(config)
+      new = flatten(config)
       differences = [
         f'{name.rpartition(".")[2]} (there {old.get(name)}, now '
         f'{new.get(name)})'
@@ -301,7 +301,7 @@ def print_files(folder: pathlib.Path) -> None:
 
 def is_same_config(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
   """Returns whether two runs have the same settings."""
-  return not _differing(_flatten(old), _flatten(new))
+  return not _differing(flatten(old), flatten(new))
 
 
 def _differing(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
@@ -316,11 +316,12 @@ def _differing(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
   ]
 
 
-def _flatten(config: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
+def flatten(config: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
+  """Returns settings by their dotted names."""
   flat: dict[str, Any] = {}
   for name, value in config.items():
     if isinstance(value, Mapping):
-      flat.update(_flatten(value, f'{prefix}{name}.'))
+      flat.update(flatten(value, f'{prefix}{name}.'))
     else:
       flat[prefix + name] = value
   return flat
