@@ -103,13 +103,18 @@ def experiment_from_flags() -> experiments.Experiment:
     flags.FLAGS.algorithm,
     config_from_flags(experiments.Schedule),
     dataset_options_from_flags(),
-    _given_options(algorithms.options_type, algorithms.ALGORITHM_NAMES),
+    algorithm_options_from_flags(),
   )
 
 
 def dataset_options_from_flags() -> dict[str, Any]:
   """Returns the data set's options that were given."""
   return _given_options(data.task_options, data.TASK_NAMES)
+
+
+def algorithm_options_from_flags() -> dict[str, Any]:
+  """Returns the algorithm's options that were given."""
+  return _given_options(algorithms.options_type, algorithms.ALGORITHM_NAMES)
 
 
 def _define_options(

@@ -19,7 +19,7 @@ from programs.runs import algorithm_options
 class _Entry(NamedTuple):
   title: str
   options: type[Any]
-  build: Callable[[Any, Any], Any]
+  build: Callable[..., Any]
   # The rates that are worth trying, by option.
   rates: Mapping[str, tuple[float, ...]]
 
@@ -44,6 +44,11 @@ def algorithm_title(name: str) -> str:
   return _REGISTRY[name].title
 
 
+def is_ours(name: str) -> bool:
+  """Returns whether the algorithm is this project's, not one of TFF's."""
+  return name in _OURS
+
+
 def rate_grid(name: str) -> list[dict[str, float]]:
   """Returns the combinations of rates among which to look for the best."""
   rates = _REGISTRY[name].rates
@@ -53,7 +58,9 @@ def rate_grid(name: str) -> list[dict[str, float]]:
   ]
 
 
-def build_process(name: str, model_fn: Any, options: Any) -> Any:
+def build_process(
+  name: str, model_fn: Any, options: Any, **arguments: Any
+) -> Any:
   """Builds a `LearningProcess`, or a `SiloProcess` for the silo algorithms.
 
   Args:
@@ -61,24 +68,29 @@ def build_process(name: str, model_fn: Any, options: Any) -> Any:
     model_fn: A no-arg function that returns a new
       `tff.learning.models.VariableModel`.
     options: An instance of `options_type(name)`.
+    **arguments: Others of the builder, for this project's algorithms only.
   """
-  return _REGISTRY[name].build(model_fn, options)
+  return _REGISTRY[name].build(model_fn, options, **arguments)
 
 
 def _ours(build_fn: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
-  def build(model_fn: Any, options: Any) -> Any:
+  def build(model_fn: Any, options: Any, **others: Any) -> Any:
     arguments = dict(vars(options))
     bits = {
       name: arguments.pop(name) for name in ('upload_bits', 'download_bits')
     }
     wire = _wire(model_fn, **bits, weighted=True)
-    return build_fn(model_fn, **arguments, **wire, **fixed)
+    return build_fn(model_fn, **arguments, **wire, **fixed, **others)
 
   return build
 
 
-def _lean(model_fn: Any, options: algorithm_options.LeanOptions) -> Any:
-  return tff_local_ams.build_lean_local_amsgrad(model_fn, **vars(options))
+def _lean(
+  model_fn: Any, options: algorithm_options.LeanOptions, **others: Any
+) -> Any:
+  return tff_local_ams.build_lean_local_amsgrad(
+    model_fn, **vars(options), **others
+  )
 
 
 def _wire(
@@ -273,3 +285,12 @@ _REGISTRY = {
 }
 
 ALGORITHM_NAMES = tuple(_REGISTRY)
+
+_OURS = (
+  'local_amsgrad',
+  'local_amsgrad_delayed',
+  'local_amsgrad_lean',
+  'silo_local_amsgrad',
+  'silo_naive_amsgrad',
+  'local_sgd',
+)
