@@ -6,7 +6,9 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import re
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -190,6 +192,44 @@ def test_round_that_nobody_answers_changes_no_weight(lean):
   ):
     np.testing.assert_array_equal(found, wanted)
   assert metrics['client_work.participation.participating'] == 0
+
+
+def test_loop_of_the_documentation_runs_with_a_copy(
+  lean, rehearsed, tmp_path, monkeypatch, capsys
+):
+  folder, _, artifact = lean
+  root = pathlib.Path(__file__).parents[3]
+  shutil.copy(root / 'programs/exporting/pipeline.py', tmp_path)
+  text = (root / 'docs/production.md').read_text()
+  (example,) = re.findall(r'```python\n(.*?)```', text, re.DOTALL)
+  monkeypatch.syspath_prepend(tmp_path)
+  monkeypatch.chdir(tmp_path)
+  names = {}
+
+  class Device:
+    def __init__(self, examples, is_lost):
+      self._examples = examples
+      self._is_lost = is_lost
+
+    def work(self, broadcast):
+      if self._is_lost:
+        raise TimeoutError
+      return names['process'].work(self._examples, 8, broadcast)
+
+  def choose_devices(round_number):
+    examples = _samples(artifact).rounds[round_number - 1]
+    return [
+      Device(e, (round_number, i) == (2, 0)) for i, e in enumerate(examples)
+    ]
+
+  names['choose_devices'] = choose_devices
+  exec(example.replace('results/digits', str(folder)), names)
+  assert capsys.readouterr().out == '1 4\n2 3\n3 4\n'
+  assert names['pipeline'].__file__ == str(tmp_path / 'pipeline.py')
+  expected = pipeline.load_state(rehearsed / 'round_3.npz', artifact.manifest)
+  for a, b in zip(names['state'], expected, strict=True):
+    np.testing.assert_array_equal(a, b)
+  monkeypatch.delitem(sys.modules, 'pipeline')
 
 
 def test_hyperparameters_change_from_round_to_round(lean):
