@@ -102,9 +102,8 @@ def _distribute_aggregate(process: Any) -> tuple[dict[str, bytes], str]:
     form = tff.backends.mapreduce.get_distribute_aggregate_form_for_computation(
       process.next
     )
-  except (TypeError, ValueError, NotImplementedError, KeyError) as error:
-    # TFF's compiler raises all of these.
-    del error  # It says nothing to who does not know the compiler.
+  except (TypeError, ValueError, NotImplementedError, KeyError):
+    # TFF's compiler raises all of these, and speaks of its own inside.
     return {}, "TFF's compiler cannot put its aggregation into this form"
   parts = {
     name: tff.framework.serialize_computation(getattr(form, name))

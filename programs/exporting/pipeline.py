@@ -184,7 +184,8 @@ def run_round(
   """Returns the next state and the metrics of a round.
 
   The state that goes in is not changed: a round that breaks off anywhere is
-  repeated with it.
+  repeated with it. If nobody answers, it stays, and there are no metrics: some
+  processes would take the mean of nothing for a number.
 
   Args:
     pipeline: The process.
@@ -194,6 +195,7 @@ def run_round(
   """
   broadcast = pipeline.prepare(state)
   total = pipeline.zero()
+  num_uploads = 0
   for shard in shards:
     subtotal = pipeline.zero()
     for client in shard:
@@ -202,7 +204,10 @@ def run_round(
       except ClientLostError:
         continue
       subtotal = pipeline.accumulate(subtotal, upload)
+      num_uploads += 1
     total = pipeline.merge(total, subtotal)
+  if not num_uploads:
+    return state, {}
   return pipeline.update(state, pipeline.report(total))
 
 

@@ -31,6 +31,14 @@ def with_variables():
   )
 
 
+def of_fixed_batches():
+  return tff.learning.models.from_keras_model(
+    _keras_model(),
+    _loss(),
+    (tf.TensorSpec([4, 16]), tf.TensorSpec([4], tf.int32)),
+  )
+
+
 def without_variables():
   return tff.learning.models.functional_model_from_keras(
     _keras_model(),
