@@ -4,7 +4,7 @@ Run by `verification` in a process of its own, with two folders: the exported
 process, and one with the clients' examples, which gets the states. There is
 nothing of the library in that process. The rounds, from 1:
 
-  1  all clients answer, and the state is written and read
+  1  all clients answer; the state is written and read, as after all rounds
   2  the first client is lost
   3  breaks off after the first upload, and is repeated
 
@@ -12,6 +12,7 @@ The last round is then had once more with the clients in two groups, and with
 their work done by the SavedModel and by TensorFlow Lite.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -35,50 +36,54 @@ class _CrashError(Exception):
 
 
 def main(artifact: pathlib.Path, folder: pathlib.Path) -> None:
-  """Has the rounds, and writes the states after them and a report."""
+  """Has the rounds, and writes the states after them."""
   process = pipeline.load(artifact)
-  with np.load(folder / 'examples.npz', allow_pickle=False) as file:
-    samples = json.loads(str(file['sizes']))
-    rounds = [
-      [
-        [file[f'{r}_{c}_{i}'] for i in range(samples['leaves'])]
-        for c in range(samples['clients'])
-      ]
-      for r in range(1, ROUNDS + 1)
-    ]
-  batch_size = samples['batch_size']
+  rounds, batch_size = _read_samples(folder / 'examples.npz')
   work = functools.partial(_work, process.work, batch_size)
-
-  state = process.initial_state
   kept = folder / 'state.npz'
+  state = process.initial_state
   for number, examples in enumerate(rounds, start=1):
-    clients = list(map(work, examples))
     before = state
+    clients = list(map(work, examples))
     if number == LOST_IN_ROUND:
       clients[0] = _lost
     if number == ROUNDS:
-      try:
+      with contextlib.suppress(_CrashError):
         pipeline.run_round(process, state, [[clients[0], _crashing]])
-      except _CrashError:
-        state = pipeline.load_state(kept, process.manifest)
     state, _ = pipeline.run_round(process, state, [clients])
-    pipeline.save_state(kept, state)
     pipeline.save_state(folder / f'round_{number}.npz', state)
+    pipeline.save_state(kept, state)
+    state = pipeline.load_state(kept, process.manifest)
 
-  def last_round(name: str, shards: Any) -> None:
+  def have_last_round_again(name: str, shards: Any) -> None:
     result, _ = pipeline.run_round(process, before, shards)
     pipeline.save_state(folder / f'{name}.npz', result)
 
   half = len(clients) // 2
-  last_round('in_groups', [clients[:half], clients[half:]])
+  have_last_round_again('in_groups', [clients[:half], clients[half:]])
   alone = process.manifest['client_work']
   for name, run in {'saved_model': _saved_model, 'tflite': _tflite}.items():
     if name in alone:
-      function = run(artifact / alone[name]['file'])
-      by_name = functools.partial(_work, functools.partial(_call, function))
-      last_round(name, [[by_name(batch_size, e) for e in rounds[-1]]])
-  # What is in this process, for who asks whether it has the library.
+      call = functools.partial(_call, run(artifact / alone[name]['file']))
+      have_last_round_again(
+        name, [[_work(call, batch_size, examples) for examples in rounds[-1]]]
+      )
+  # For who asks whether the library is among them.
   (folder / 'modules.json').write_text(json.dumps(sorted(sys.modules)))
+
+
+def _read_samples(path: pathlib.Path) -> tuple[list[Any], int]:
+  """Returns the examples of each round and client, and the batch size."""
+  with np.load(path, allow_pickle=False) as file:
+    sizes = json.loads(str(file['sizes']))
+    rounds = [
+      [
+        [file[f'{r}_{c}_{i}'] for i in range(sizes['leaves'])]
+        for c in range(sizes['clients'])
+      ]
+      for r in range(1, ROUNDS + 1)
+    ]
+  return rounds, sizes['batch_size']
 
 
 def _work(
