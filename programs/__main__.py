@@ -2,6 +2,7 @@
 
   .venv/bin/python -m programs.train            trains on a federated data set
   .venv/bin/python -m programs.train_program    the same as a program of TFF
+  .venv/bin/python -m programs.export           a process for pipelines to run
   .venv/bin/python -m programs.compare          several algorithms, one budget
   .venv/bin/python -m programs.reproduce_paper  sections 4 and 6 of the paper
   .venv/bin/python -m programs.counterexample   Theorem 4.1 in a picture

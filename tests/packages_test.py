@@ -74,6 +74,28 @@ def test_imports_go_one_way(folder, allowed):
   assert _imports(folder) & _OURS <= allowed
 
 
+@pytest.mark.parametrize('folder', ['tff_local_ams', 'data', 'programs'])
+def test_nothing_that_is_read_is_executed(folder):
+  """Artifacts, checkpoints, configurations and data files hold no code."""
+  unsafe = {'pickle', 'marshal', 'shelve', 'dill', 'cloudpickle', 'joblib'}
+  for path in (_ROOT / folder).rglob('*.py'):
+    for node in ast.walk(ast.parse(path.read_text())):
+      if isinstance(node, ast.Import):
+        names = {alias.name for alias in node.names}
+      elif isinstance(node, ast.ImportFrom):
+        names = {node.module}
+      elif isinstance(node, ast.Call):
+        names = {ast.unparse(node.func)} & {'eval', 'exec'}
+        unpickle = [k.value for k in node.keywords if k.arg == 'allow_pickle']
+        assert all(value.value is False for value in unpickle), path
+        # NumPy's own default is not to, but who reads the code may not know.
+        assert ast.unparse(node.func) != 'np.load' or unpickle, path
+        assert not names, path
+      else:
+        continue
+      assert not {name.split('.')[0] for name in names} & unsafe, path
+
+
 def _switches(path):
   """Returns what a file sets in the environment unless the user has."""
   calls = [

@@ -99,7 +99,7 @@ def experiment_from_flags() -> experiments.Experiment:
     flags.FLAGS.algorithm,
     config_from_flags(experiments.Schedule),
     dataset_options_from_flags(),
-    _given_options(algorithms.options_type, algorithms.ALGORITHM_NAMES),
+    algorithm_options_from_flags(),
   )
 
 
@@ -111,6 +111,11 @@ def dataset_options_from_flags() -> dict[str, Any]:
   except checks.ArgumentError as error:
     raise errors.UsageError(errors.as_flags(error, _RENAMED)) from error
   return options
+
+
+def algorithm_options_from_flags() -> dict[str, Any]:
+  """Returns the algorithm's options that were given."""
+  return _given_options(algorithms.options_type, algorithms.ALGORITHM_NAMES)
 
 
 def _define_options(

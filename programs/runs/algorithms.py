@@ -39,6 +39,11 @@ def algorithm_title(name: str) -> str:
   return _REGISTRY[name].title
 
 
+def is_ours(name: str) -> bool:
+  """Returns whether the algorithm is this project's, not one of TFF's."""
+  return name in _OURS
+
+
 def rate_grid(name: str) -> list[dict[str, float]]:
   """Returns the combinations of rates among which to look for the best."""
   rates = _REGISTRY[name].rates
@@ -48,7 +53,9 @@ def rate_grid(name: str) -> list[dict[str, float]]:
   ]
 
 
-def build_process(name: str, model_fn: Any, options: Any) -> Any:
+def build_process(
+  name: str, model_fn: Any, options: Any, **arguments: Any
+) -> Any:
   """Builds a `LearningProcess`, or a `SiloProcess` for the silo algorithms.
 
   Args:
@@ -56,11 +63,12 @@ def build_process(name: str, model_fn: Any, options: Any) -> Any:
     model_fn: A no-arg function that returns a new
       `tff.learning.models.VariableModel`.
     options: An instance of `options_type(name)`.
+    **arguments: Others of the builder, for this project's algorithms only.
   """
   # Only here: it loads TensorFlow, which the rest of this module does without.
   from programs.runs import processes
 
-  return processes.BUILDERS[name](model_fn, options)
+  return processes.BUILDERS[name](model_fn, options, **arguments)
 
 
 _REGISTRY = {
@@ -140,3 +148,12 @@ _REGISTRY = {
 }
 
 ALGORITHM_NAMES = tuple(_REGISTRY)
+
+_OURS = (
+  'local_amsgrad',
+  'local_amsgrad_delayed',
+  'local_amsgrad_lean',
+  'silo_local_amsgrad',
+  'silo_naive_amsgrad',
+  'local_sgd',
+)

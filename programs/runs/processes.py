@@ -10,19 +10,23 @@ from programs.runs import algorithm_options
 
 
 def _ours(build_fn: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
-  def build(model_fn: Any, options: Any) -> Any:
+  def build(model_fn: Any, options: Any, **others: Any) -> Any:
     arguments = dict(vars(options))
     bits = {
       name: arguments.pop(name) for name in ('upload_bits', 'download_bits')
     }
     wire = _wire(model_fn, **bits, weighted=True)
-    return build_fn(model_fn, **arguments, **wire, **fixed)
+    return build_fn(model_fn, **arguments, **wire, **fixed, **others)
 
   return build
 
 
-def _lean(model_fn: Any, options: algorithm_options.LeanOptions) -> Any:
-  return tff_local_ams.build_lean_local_amsgrad(model_fn, **vars(options))
+def _lean(
+  model_fn: Any, options: algorithm_options.LeanOptions, **others: Any
+) -> Any:
+  return tff_local_ams.build_lean_local_amsgrad(
+    model_fn, **vars(options), **others
+  )
 
 
 def _wire(
@@ -126,7 +130,7 @@ def _mime_lite(
   )
 
 
-BUILDERS: dict[str, Callable[[Any, Any], Any]] = {
+BUILDERS: dict[str, Callable[..., Any]] = {
   'local_amsgrad': _ours(tff_local_ams.build_local_amsgrad),
   'local_amsgrad_delayed': _ours(
     tff_local_ams.build_local_amsgrad,

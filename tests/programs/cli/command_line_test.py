@@ -20,12 +20,14 @@ _ROOT = pathlib.Path(__file__).parents[3]
 _PROGRAMS = (
   'programs.train',
   'programs.train_program',
+  'programs.export',
   'programs.compare',
   'programs.reproduce_paper',
   'programs.counterexample',
   'programs.benchmark',
 )
 _GAUSSIAN = '--dataset=gaussian_mixture'
+_OWN_MODELS = 'tests.programs.exporting.own_models'
 
 # Module, arguments, exit code, a piece of the sentence. {files} is a folder
 # with the files of `_write_files`.
@@ -154,6 +156,27 @@ _WRONG = [
     *('programs.train_program', f'{_GAUSSIAN} --algorithm=silo_local_amsgrad'),
     *(2, 'python -m programs.train.'),
   ),
+  (
+    *('programs.export', f'{_GAUSSIAN} --algorithm=silo_local_amsgrad', 2),
+    'has silos that keep states, for which MapReduceForm has no place',
+  ),
+  (
+    *('programs.export', '--model=json:loads --dataset=mnist --split=iid', 2),
+    'is exported without a data set: leave --split, --dataset out.',
+  ),
+  ('programs.export', '--model=nowhere:model_fn', 2, "No module named 'nowh"),
+  ('programs.export', '--model=json:model_fn', 2, "no attribute 'model_fn'"),
+  ('programs.export', '--model=json:loads', 2, 'cannot be called (TypeError'),
+  (
+    *('programs.export', f'--model={_OWN_MODELS}:of_keras', 2),
+    'must return a tff.learning.models.VariableModel, such as',
+  ),
+  (
+    *('programs.export', f'--model={_OWN_MODELS}:with_variables --tflite', 2),
+    '--tflite is for models without variables: let --model=tests.',
+  ),
+  ('programs.export', '--seed=-1', 2, '--seed must be at least 0'),
+  ('programs.export', '--dataset=mnist --model=mpl', 2, "'mlp'; found 'mpl'"),
   # Where rounds run.
   ('programs.train', '--devices=GPU:9', 2, '--devices must name devices that'),
   (
@@ -177,6 +200,7 @@ _WRONG = [
   ('programs.train', '--flagfile={files}/words', 2, "'hello' is not a flag"),
   ('programs.train', '--output_dir=', 2, "the path of a folder, found ''."),
   ('programs.train', '--output_dir={files}/words', 1, '(File exists): name'),
+  ('programs.export', '--output_dir={files}', 1, 'but no exported process'),
   (
     *('programs.train', f'{_GAUSSIAN} --output_dir={{files}}/run', 1),
     'config.json is not a config of this program',

@@ -1,0 +1,1 @@
+"""The parts of `export`: a process as files, and the proof that they are it."""
