@@ -183,7 +183,7 @@ def _hyperparameters(
   paths = [leaf['path'] for leaf in _leaves(state_type)]
   found = {}
   for i, leaf in enumerate(_leaves(hparams_type)):
-    changed = [*flat[:i], flat[i] + 1, *flat[i + 1 :]]
+    changed = [*flat[:i], _another(flat[i]), *flat[i + 1 :]]
     after = flatten_state(
       process,
       process.set_hparams(
@@ -202,3 +202,10 @@ def _hyperparameters(
         'path': paths[numbers[0]],
       }
   return found
+
+
+def _another(value: Any) -> Any:
+  """Returns another value that a hyperparameter may have."""
+  if np.issubdtype(value.dtype, np.integer):
+    return value + 1
+  return value / 2 if value else value + 0.5
