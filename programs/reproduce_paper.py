@@ -177,13 +177,16 @@ def _parse_rates(text: str) -> list[float]:
 
 
 def _command() -> str:
-  """Returns the command, without the folder, which may be anywhere."""
+  """Returns the command, without the folder, which may be anywhere.
+
+  A flag a line: pages need not be scrolled sideways.
+  """
   flags = [
     word
     for word in sys.argv[1:]
     if not word.startswith(('--output_dir', '--report_only'))
   ]
-  return ' '.join(['python -m programs.reproduce_paper', *flags])
+  return ' \\\n  '.join(['python -m programs.reproduce_paper', *flags])
 
 
 if __name__ == '__main__':

@@ -105,10 +105,14 @@ def draw_step_sizes(
   for axes, search in zip(panels[0], searches, strict=True):
     axes.set(title=search.algorithm.title, xlabel='')
   for axes in panels[1]:
-    handles, _ = axes.get_legend_handles_labels()
-    columns = 2 if len(handles) > 5 else 1
-    if handles:
-      axes.legend(fontsize=7.5, ncols=columns, loc='best')
+    if axes.lines:
+      axes.legend(
+        fontsize=7.5,
+        ncols=4,
+        loc='upper center',
+        # Below the panel, so that it hides no curve.
+        bbox_to_anchor=(0.5, -0.18),
+      )
   figures.save(canvas, path, _DPI)
 
 

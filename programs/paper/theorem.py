@@ -119,9 +119,9 @@ def draw(
     axes.annotate(
       f'{path[-1]:.2f}',
       (len(path) - 1, path[-1]),
-      xytext=(4, 0),
+      # Above the line of the minimum.
+      xytext=(4, 3),
       textcoords='offset points',
-      va='center',
       color=color,
     )
   axes.set(
@@ -132,7 +132,7 @@ def draw(
     xlabel='round',
     ylabel='x (the minimum is at 0)',
   )
-  axes.margins(x=0.1)
+  axes.margins(0.1)
   axes.legend()
   figures.save(canvas, picture, dpi)
 

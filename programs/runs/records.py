@@ -15,6 +15,7 @@ import os
 import pathlib
 import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -31,6 +32,7 @@ _CONFIG = 'config.json'
 _METRICS = 'metrics.csv'
 _CHECKPOINTS = 'checkpoints'
 _TENSORBOARD = 'tensorboard'
+_DESCRIBE = 'describe --always --abbrev=40 --dirty --exclude=*'
 _PACKAGES = ('tensorflow', 'tensorflow-federated', 'numpy', 'tff-local-ams')
 
 Row = dict[str, float]
@@ -121,7 +123,12 @@ class Records:
         'with `output_dir`.',
         'output_dir',
       )
-    record = {'experiment': config, 'versions': find_versions()}
+    record: dict[str, Any] = {
+      'experiment': config,
+      'versions': find_versions(),
+    }
+    if commit := find_commit():
+      record['commit'] = commit
     writing.write_text(path, json.dumps(record, indent=2) + '\n')
 
   async def restore(self, initial_state: Any) -> tuple[Any, int]:
@@ -258,6 +265,24 @@ def find_versions() -> dict[str, str]:
   """Returns the versions of what results are made with, and of `python`."""
   found = {name: importlib.metadata.version(name) for name in _PACKAGES}
   return {**found, 'python': platform.python_version()}
+
+
+def find_commit() -> str | None:
+  """Returns the commit of the source, if it is a repository of git's."""
+  root = pathlib.Path(__file__).parents[2]
+  if not (root / '.git').exists():
+    return None
+  try:
+    found = subprocess.run(
+      # Tags are left out: it would tell the name of one.
+      ['git', '-C', root, *_DESCRIBE.split()],
+      capture_output=True,
+      text=True,
+      check=True,
+    )
+  except (OSError, subprocess.CalledProcessError):
+    return None  # It is information, not what a run depends on.
+  return found.stdout.strip()
 
 
 def read_rows(path: pathlib.Path) -> list[Row]:

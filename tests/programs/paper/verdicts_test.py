@@ -166,6 +166,16 @@ def test_on_mnist(words, accuracies, expected):
   assert _verdict(words, mnist=_constant(*accuracies)) is expected
 
 
+def test_averages_are_over_as_many_decades():
+  def accuracy(trial):
+    if trial.algorithm is trial_grid.SGD:
+      return 0.8 if trial.learning_rate <= 1e-2 else 0.1
+    # Two more decades, at which it hardly learns.
+    return 0.9 if trial.learning_rate >= 1e-4 else 0.1
+
+  assert _verdict('SGD on average', mnist=accuracy) is _YES
+
+
 @pytest.mark.parametrize(
   ('rates', 'expected'),
   [

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import pathlib
+import re
 import shutil
 
 import numpy as np
@@ -106,6 +108,26 @@ def test_config_may_only_grow(tmp_path):
   written = json.loads((tmp_path / 'config.json').read_text())
   assert written['experiment']['schedule']['rounds'] == 4
   assert 'tensorflow' in written['versions']
+
+
+def test_config_has_the_commit_but_does_not_depend_on_it(tmp_path, monkeypatch):
+  commits = iter(['1' * 40, '2' * 40, None])
+  monkeypatch.setattr(records, 'find_commit', lambda: next(commits))
+  found = []
+  with _open(tmp_path) as opened:
+    for _ in range(3):
+      asyncio.run(opened.check_config(_CONFIG, may_grow='schedule.rounds'))
+      written = json.loads((tmp_path / 'config.json').read_text())
+      found.append(written.get('commit'))
+  assert found == ['1' * 40, '2' * 40, None]
+
+
+@pytest.mark.skipif(
+  not (pathlib.Path(__file__).parents[3] / '.git').exists(),
+  reason='not a repository',
+)
+def test_commit_is_that_of_the_source():
+  assert re.fullmatch('[0-9a-f]{40}(-dirty)?', records.find_commit())
 
 
 def test_config_may_shrink_before_the_first_round(tmp_path):
