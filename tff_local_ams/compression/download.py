@@ -179,8 +179,8 @@ def decode_weights(encoded: Any, specs: Any, bits: int) -> Any:
   @kernels.kernel
   def decode(pairs):
     return [
-      _decode(*pair, spec, bits)
-      for pair, spec in zip(pairs, shortened, strict=True)
+      _decode(numbers, unit, spec, bits)
+      for (numbers, unit), spec in zip(pairs, shortened, strict=True)
     ]
 
   decoded = iter(decode([pair for pair in taken if len(pair) == 2]))
