@@ -88,7 +88,8 @@ class _Carry(NamedTuple):
   """What goes from one local step to the next."""
 
   trainable: tuple[Any, ...]
-  trainable_before: tuple[Any, ...]  # Before the last step.
+  # Before the last step; `()` if that is the client's own.
+  trainable_before: tuple[Any, ...]
   changing: Any  # What steps change of the optimizer's state.
   metrics: Any
   num_examples: Any
@@ -151,7 +152,7 @@ def build_local_training(
       )
       return _Carry(
         trainable,
-        carry.trainable,
+        carry.trainable if rule.server_takes_last_step else (),
         changing,
         result.metrics,
         carry.num_examples + result.num_examples,
@@ -160,7 +161,7 @@ def build_local_training(
 
     initial = _Carry(
       trainable,
-      trainable,
+      trainable if rule.server_takes_last_step else (),
       changing,
       local_model.start(weights),
       tf.constant(0, tf.int64),

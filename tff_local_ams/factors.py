@@ -1,4 +1,4 @@
-"""Second moments by rows and columns, and AMSGrad's client half with them.
+"""Second moments by rows and columns.
 
 A tensor of rank two or more is a matrix here, of its last dimension against all
 others. Of its second moment v only the row means r and the column means c are
@@ -7,28 +7,15 @@ matrix, and v is taken for `r * c / mean(c)`. A vector or a scalar is kept
 whole.
 """
 
-import collections
 import math
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
-from tff_local_ams import _checks
-from tff_local_ams import optimizers
-
-_FIRST_MOMENT_KEY = 'first_moment'
-_SECOND_MOMENT_KEY = 'second_moment'
-_DENOMINATOR_KEY = 'max_second_moment'
-_HPARAMS_KEYS = (
-  optimizers.LEARNING_RATE_KEY,
-  optimizers.BETA_1_KEY,
-  optimizers.BETA_2_KEY,
-)
+_ROWS_TOGETHER = 32
 
 
 class Factors(NamedTuple):
@@ -47,25 +34,23 @@ class Factors(NamedTuple):
 
 def zeros(spec: tf.TensorSpec) -> Factors:
   """Returns the factors of zero."""
-  return mean_square(tf.zeros(spec.shape, spec.dtype))
+  return means(tf.zeros(spec.shape, spec.dtype))
 
 
-def mean_square(g: tf.Tensor) -> Factors:
-  """Returns the row means and the column means of `g**2`."""
-  square = tf.math.square(g)
-  if g.shape.rank < 2:
-    return Factors(square, ())
-  matrix = tf.reshape(square, _matrix_shape(g.shape))
-  return Factors(tf.reduce_mean(matrix, axis=1), tf.reduce_mean(matrix, axis=0))
+def means(v: tf.Tensor) -> Factors:
+  """Returns the row means and the column means of v."""
+  if v.shape.rank < 2:
+    return Factors(v, ())
+  matrix = tf.reshape(v, _matrix_shape(v.shape))
+  # A few rows at a time, which stay in the cache while columns are summed up.
+  count = math.gcd(matrix.shape[0], _ROWS_TOGETHER)
+  few_rows = tf.reshape(matrix, [-1, count, matrix.shape[1]])
+  return Factors(_mean(matrix, 1), _mean(_mean(few_rows, 1), 0))
 
 
-def next_mean_square(u: Factors, g: tf.Tensor, beta_2: Any) -> Factors:
-  """Returns `beta_2 * u + (1 - beta_2) * mean_square(g)`, the next u."""
-  return tf.nest.map_structure(
-    lambda old, new: optimizers.next_first_moment(old, new, beta_2),
-    u,
-    mean_square(g),
-  )
+def _mean(x: tf.Tensor, axis: int) -> tf.Tensor:
+  # The sum of large numbers may be infinite, which their mean is not.
+  return tf.reduce_sum(x / x.shape[axis], axis)
 
 
 def maximum(old: Factors, new: Factors) -> Factors:
@@ -116,102 +101,3 @@ class FactoredMoments(NamedTuple):
 
   second_moment: Any = ()
   max_second_moment: Any = ()
-
-
-class _FactoredAMSGrad(tff.learning.optimizers.Optimizer):
-  """Shared AMSGrad by rows and columns, see `build_factored_amsgrad`."""
-
-  fixed_keys = (_DENOMINATOR_KEY,)
-
-  def __init__(self, learning_rate, beta_1, beta_2, epsilon):
-    _checks.check_nonnegative('learning_rate', learning_rate)
-    _checks.check_moment_hparams(beta_1, beta_2, epsilon)
-    self._hparams = (learning_rate, beta_1, beta_2)
-    self._epsilon = epsilon
-
-  def initialize(self, specs):
-    _checks.check_epsilon(specs, self._epsilon)
-    state = collections.OrderedDict(
-      (key, np.float64(value))
-      for key, value in zip(_HPARAMS_KEYS, self._hparams, strict=True)
-    )
-    flat = tf.nest.flatten(specs)
-    state[_FIRST_MOMENT_KEY] = tf.nest.map_structure(
-      lambda s: tf.zeros(s.shape, s.dtype), specs
-    )
-    state[_SECOND_MOMENT_KEY] = tuple(map(zeros, flat))
-    state[_DENOMINATOR_KEY] = tuple(map(zeros, flat))
-    return state
-
-  def next(self, state, weights, gradients):
-    gradients = tff.learning.optimizers.handle_indexed_slices_gradients(
-      gradients
-    )
-    tff.learning.optimizers.check_weights_gradients_match(weights, gradients)
-    rate, beta_1, beta_2 = (state[key] for key in _HPARAMS_KEYS)
-    epsilon = tf.constant(self._epsilon, tf.float64)
-
-    def update(x, g, m, u, maxima):
-      # A weight that the loss does not depend on has no gradient and stays.
-      if g is None:
-        return x, m, u
-      m = optimizers.next_first_moment(m, g, beta_1)
-      v_hat = denominator(maxima, x.shape, epsilon)
-      x = x - optimizers.displacement(m, v_hat, rate)
-      return x, m, next_mean_square(u, g, beta_2)
-
-    new_x, new_m, new_u = zip(
-      *map(
-        update,
-        tf.nest.flatten(weights),
-        tf.nest.flatten(gradients),
-        tf.nest.flatten(state[_FIRST_MOMENT_KEY]),
-        state[_SECOND_MOMENT_KEY],
-        state[_DENOMINATOR_KEY],
-      ),
-      strict=True,
-    )
-    new_state = collections.OrderedDict(state)
-    new_state[_FIRST_MOMENT_KEY] = tf.nest.pack_sequence_as(weights, new_m)
-    new_state[_SECOND_MOMENT_KEY] = new_u
-    return new_state, tf.nest.pack_sequence_as(weights, new_x)
-
-  def get_hparams(self, state):
-    return collections.OrderedDict((key, state[key]) for key in _HPARAMS_KEYS)
-
-  def set_hparams(self, state, hparams):
-    return collections.OrderedDict(state, **hparams)
-
-
-def build_factored_amsgrad(
-  learning_rate: float, beta_1: float, beta_2: float, epsilon: float
-) -> tff.learning.optimizers.Optimizer:
-  """Returns the clients' optimizer of the lean process.
-
-  `optimizers.build_shared_amsgrad` with `Factors` in place of second moments:
-
-  ```
-  m = beta_1 * m + (1 - beta_1) * g
-  r, c = beta_2 * (r, c) + (1 - beta_2) * (row and column means of g**2)
-  x = x - learning_rate * m / sqrt(max(epsilon, R * C))
-  ```
-
-  R and C stay what the server sent.
-
-  Args:
-    learning_rate: A nonnegative number.
-    beta_1: A number in [0, 1), the decay of the first moment.
-    beta_2: A number in [0, 1], the decay of the second moment.
-    epsilon: A positive number, what v_hat is at least.
-  """
-  return _FactoredAMSGrad(learning_rate, beta_1, beta_2, epsilon)
-
-
-def set_maxima(state: Any, maxima: tuple[Factors, ...]) -> Any:
-  """Returns an optimizer's state with the denominator that clients share."""
-  return collections.OrderedDict(state, **{_DENOMINATOR_KEY: maxima})
-
-
-def get_second_moment(state: Any) -> tuple[Factors, ...]:
-  """Returns the factors in an optimizer's state, one for each weight."""
-  return state[_SECOND_MOMENT_KEY]

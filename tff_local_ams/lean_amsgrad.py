@@ -17,6 +17,7 @@ from tff_local_ams import compression
 from tff_local_ams import factors
 from tff_local_ams import federated_model
 from tff_local_ams import hyperparameters
+from tff_local_ams import kernels
 from tff_local_ams import lean_aggregator
 from tff_local_ams import optimizers
 from tff_local_ams import process_parts
@@ -186,15 +187,31 @@ def build_lean_local_amsgrad(
 def _build_rule(
   beta_1: float, beta_2: float, epsilon: float
 ) -> client_work.LocalRule:
+  @kernels.kernel
+  def v_hats(maxima, weights):
+    floor = tf.constant(epsilon, tf.float64)
+    return tuple(factors.denominators(maxima, weights, floor))
+
+  @kernels.kernel
+  def means(second_moment):
+    return tuple(map(factors.means, second_moment))
+
+  def start(state, shared, kept):
+    moments = optimizers.get_moments(state)
+    v_hat = v_hats(shared.max_second_moment, moments.first_moment)
+    return optimizers.set_moments(
+      state, moments._replace(max_second_moment=v_hat)
+    )
+
+  def upload(state):
+    second_moment = optimizers.get_moments(state).second_moment
+    return factors.FactoredMoments(second_moment=means(second_moment))
+
   return client_work.LocalRule(
     # The learning rate comes with the round.
-    factors.build_factored_amsgrad(0.0, beta_1, beta_2, epsilon),
-    start=lambda state, shared, kept: factors.set_maxima(
-      state, shared.max_second_moment
-    ),
-    upload=lambda state: factors.FactoredMoments(
-      second_moment=factors.get_second_moment(state)
-    ),
+    optimizers.build_shared_amsgrad(0.0, beta_1, beta_2, epsilon),
+    start,
+    upload,
     keep=lambda state: (),
     server_takes_last_step=False,
     count=lambda num_steps, hparams: lean_aggregator.count_steps(

@@ -25,48 +25,53 @@ def _mean_of_maxima():
   )
 
 
-# Of each of the two weights, besides itself.
+def _lean():
+  return tff_local_ams.build_lean_local_amsgrad(_model(), 0.01)
+
+
+# Of each of the two weights, besides itself; and whether what it was before the
+# last step is needed.
 _CHANGED = {
   'local_amsgrad': (
     lambda: tff_local_ams.build_local_amsgrad(_model(), 0.01, warm_up_rounds=0),
     ('m', 'v'),
+    True,
   ),
-  'mean of maxima': (_mean_of_maxima, ('m', 'v', 'own v_hat')),
+  'mean of maxima': (_mean_of_maxima, ('m', 'v', 'own v_hat'), True),
   'naive_amsgrad': (
     lambda: tff_local_ams.build_silo_naive_amsgrad(_model(), 0.01),
     ('m', 'v', 'v_hat'),
+    False,
   ),
-  'local_sgd': (lambda: tff_local_ams.build_local_sgd(_model(), 0.01), ()),
+  'local_sgd': (
+    lambda: tff_local_ams.build_local_sgd(_model(), 0.01),
+    (),
+    False,
+  ),
+  'lean': (_lean, ('m', 'v'), False),
 }
 
 
 @pytest.mark.parametrize(
-  ('build', 'changed'), _CHANGED.values(), ids=_CHANGED.keys()
+  ('build', 'changed', 'before'), _CHANGED.values(), ids=_CHANGED.keys()
 )
-def test_kernels_put_out_what_they_change(build, changed):
+def test_kernels_put_out_what_they_change(build, changed, before):
   work = compiler.compile_round(build().next).clients.work
-  outputs = {
-    _plain_name(function): len(function.signature.output_arg)
+  num_outputs = {
+    function.signature.name: len(function.signature.output_arg)
     for function in graph_protos.graph_def(work).library.function
     if kernels.is_kernel(function.signature.name)
   }
   num_tensors = 2 * len(changed)
-  assert outputs == {
+  expected = {
     'optimizer_step': 2 + num_tensors,
     # Also the weights before the last step, the metrics, and the numbers of
     # examples and steps.
-    'local_steps': 2 + num_tensors + 2 + 1 + 2,
+    'local_steps': 2 + num_tensors + 2 * before + 1 + 2,
     '_all_finite': 1,
   }
-
-
-def _plain_name(function):
-  (name,) = (
-    name
-    for name in ('optimizer_step', 'local_steps', '_all_finite')
-    if name in function.signature.name
-  )
-  return name
+  for kernel, count in expected.items():
+    assert [n for name, n in num_outputs.items() if kernel in name] == [count]
 
 
 def test_other_functions_are_no_kernels():

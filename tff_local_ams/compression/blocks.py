@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tff_local_ams import kernels
 from tff_local_ams.compression import levels
 from tff_local_ams.compression import rotation
 
@@ -59,13 +60,26 @@ def encode(vector: tf.Tensor, seed: tf.Tensor, bits: int) -> list[Blocks]:
   """
   shapes = cut(vector.shape[0])
   sizes = [count * size for count, size in shapes]
-  parts = tf.split(tf.pad(vector, [[0, sum(sizes) - vector.shape[0]]]), sizes)
-  return [
-    _encode(tf.reshape(part, shape), random, bits)
-    for part, shape, random in zip(
-      parts, shapes, _random(seed, shapes), strict=True
-    )
-  ]
+
+  @kernels.kernel
+  def flip(vector, seed):
+    padded = tf.pad(vector, [[0, sum(sizes) - vector.shape[0]]])
+    randoms = _random(seed, shapes)
+    return [
+      (
+        rotation.flip(tf.reshape(part, shape), random),
+        rotation.second_signs(shape[1], random),
+      )
+      for part, shape, random in zip(
+        tf.split(padded, sizes), shapes, randoms, strict=True
+      )
+    ]
+
+  @kernels.kernel
+  def round_off(rotated):
+    return [_round_off(z, bits) for z in rotated]
+
+  return round_off([rotation.mix(*part) for part in flip(vector, seed)])
 
 
 def decode(
@@ -79,28 +93,42 @@ def decode(
     seed: As given to `encode`.
     bits: As given to `encode`.
   """
-  randoms = _random(seed, cut(size))
-  parts = [
-    tf.reshape(_decode(part, random, bits), [-1])
-    for part, random in zip(encoded, randoms, strict=True)
+  shapes = cut(size)
+
+  @kernels.kernel
+  def look_up(codes, seed):
+    return [
+      (levels.decode(part, bits), rotation.second_signs(shape[1], random))
+      for part, shape, random in zip(
+        codes, shapes, _random(seed, shapes), strict=True
+      )
+    ]
+
+  @kernels.kernel
+  def flip(mixed, scales, seed):
+    return [
+      tf.reshape(rotation.flip(part, random) * scale[:, tf.newaxis], [-1])
+      for part, scale, random in zip(
+        mixed, scales, _random(seed, shapes), strict=True
+      )
+    ]
+
+  mixed = [
+    rotation.mix(*part)
+    for part in look_up([part.codes for part in encoded], seed)
   ]
+  parts = flip(mixed, [part.scales for part in encoded], seed)
   return tf.concat(parts, axis=0)[:size]
 
 
 def _random(
   seed: tf.Tensor, shapes: Sequence[tuple[int, int]]
 ) -> list[tf.Tensor]:
-  counts = [rotation.num_bytes(*shape) for shape in shapes]
-  return tf.split(rotation.random_bytes(seed, sum(counts)), counts)
+  counts = [rotation.num_words(*shape) for shape in shapes]
+  return tf.split(rotation.random_words(seed, sum(counts)), counts)
 
 
-def _encode(blocks: tf.Tensor, random: tf.Tensor, bits: int) -> Blocks:
-  z = rotation.rotate(blocks, random)
+def _round_off(z: tf.Tensor, bits: int) -> Blocks:
   squares = tf.reduce_sum(tf.square(z), axis=1)
   codes, products = levels.encode(z, bits)
   return Blocks(codes, tf.math.divide_no_nan(squares, products))
-
-
-def _decode(blocks: Blocks, random: tf.Tensor, bits: int) -> tf.Tensor:
-  decoded = rotation.rotate_back(levels.decode(blocks.codes, bits), random)
-  return decoded * blocks.scales[:, tf.newaxis]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tff_local_ams import kernels
 from tff_local_ams.compression import blocks
 from tff_local_ams.compression import numerics
 
@@ -74,9 +75,12 @@ class Codec:
 
   def units(self, value: Any) -> tf.Tensor:
     """Returns the mean magnitudes of the tensors that go into blocks."""
-    return tf.stack(
-      [tf.reduce_mean(tf.abs(vector)) for vector in self._vectors(value)]
-    )
+
+    @kernels.kernel
+    def mean_magnitudes(vectors):
+      return tf.stack([tf.reduce_mean(tf.abs(vector)) for vector in vectors])
+
+    return mean_magnitudes(self._vectors(value))
 
   def encode(self, value: Any, units: Any, seed: Any) -> Encoded:
     """Returns what is sent of a value.
@@ -120,21 +124,28 @@ class Codec:
       seed: As given to `encode`.
       weight: A scalar.
     """
-    exact = iter(encoded.exact)
-    vectors, units = iter(()), iter(())
+    decoded: Any = ()
     if self.has_blocks:
-      vector = self._decode(encoded.blocks, seed)
-      vectors = iter(tf.split(vector, self._sizes))
-      units = iter(tf.unstack(encoded.units))
-    result = []
-    for old, in_blocks in zip(total, self._in_blocks, strict=True):
-      factor = tf.cast(weight, old.dtype)
-      if in_blocks:
-        factor *= tf.cast(next(units), old.dtype)
-      numbers = next(vectors) if in_blocks else next(exact)
-      numbers = tf.reshape(tf.cast(numbers, old.dtype), old.shape)
-      result.append(old + numbers * factor)
-    return result
+      decoded = self._decode(encoded.blocks, seed)
+
+    @kernels.kernel
+    def add(total, decoded, units, exact, weight):
+      exact = iter(exact)
+      vectors, factors = iter(()), iter(())
+      if self.has_blocks:
+        vectors = iter(tf.split(decoded, self._sizes))
+        factors = iter(tf.unstack(units))
+      result = []
+      for old, in_blocks in zip(total, self._in_blocks, strict=True):
+        factor = tf.cast(weight, old.dtype)
+        if in_blocks:
+          factor *= tf.cast(next(factors), old.dtype)
+        numbers = next(vectors) if in_blocks else next(exact)
+        numbers = tf.reshape(tf.cast(numbers, old.dtype), old.shape)
+        result.append(old + numbers * factor)
+      return result
+
+    return add(list(total), decoded, encoded.units, list(encoded.exact), weight)
 
   def value(self, total: Sequence[tf.Tensor]) -> Any:
     """Returns a sum as a structure like those that were encoded."""

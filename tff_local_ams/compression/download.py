@@ -6,7 +6,6 @@ what they got, so that their deltas are right from there.
 """
 
 import math
-from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_local_ams import kernels
 from tff_local_ams.compression import arguments
 from tff_local_ams.compression import numerics
 from tff_local_ams.compression import packing
@@ -167,9 +167,29 @@ def decode_weights(encoded: Any, specs: Any, bits: int) -> Any:
     specs: A structure of `tf.TensorSpec`s of the weights.
     bits: As given to `encode_weights`.
   """
+  flat = tf.nest.flatten(specs)
   sent = iter(tf.nest.flatten(encoded))
+  # Two tensors for each that is not as it is.
+  taken = [
+    (next(sent), next(sent)) if _form(spec, bits) else (next(sent),)
+    for spec in flat
+  ]
+  shortened = [spec for spec in flat if _form(spec, bits)]
+
+  @kernels.kernel
+  def decode(pairs):
+    return [
+      _decode(numbers, unit, spec, bits)
+      for (numbers, unit), spec in zip(pairs, shortened, strict=True)
+    ]
+
+  decoded = iter(decode([pair for pair in taken if len(pair) == 2]))
   return tf.nest.pack_sequence_as(
-    specs, [_decode(sent, spec, bits) for spec in tf.nest.flatten(specs)]
+    specs,
+    [
+      next(decoded) if len(tensors) == 2 else tf.identity(tensors[0])
+      for tensors in taken
+    ],
   )
 
 
@@ -214,13 +234,9 @@ def _encode(tensor: tf.Tensor, bits: int) -> Any:
 
 
 def _decode(
-  sent: Iterator[tf.Tensor], spec: tf.TensorSpec, bits: int
+  numbers: tf.Tensor, unit: tf.Tensor, spec: tf.TensorSpec, bits: int
 ) -> tf.Tensor:
-  form = _form(spec, bits)
-  if form is None:
-    return tf.identity(next(sent))
-  numbers, unit = next(sent), next(sent)
-  if form is Columns:
+  if _form(spec, bits) is Columns:
     size, columns = spec.shape.num_elements(), spec.shape[-1]
     numbers = _unpack(numbers, bits)[:size]
     numbers = tf.reshape(numbers, [size // columns, columns])

@@ -59,14 +59,14 @@ def encode(blocks: tf.Tensor, bits: int) -> tuple[tf.Tensor, tf.Tensor]:
   squares = tf.reduce_mean(tf.square(blocks), axis=1, keepdims=True)
   deviation = tf.sqrt(squares)
   magnitude = tf.abs(blocks)
-  products = levels[0] * tf.reduce_sum(magnitude, axis=1)
-  # How many levels are of smaller magnitude.
+  # How many levels are of smaller magnitude, and the level itself.
   smaller = tf.zeros(blocks.shape, tf.uint8)
+  level = tf.fill(blocks.shape, np.float32(levels[0]))
   for edge, step in zip(_midpoints(levels), np.diff(levels), strict=True):
     is_beyond = magnitude > deviation * edge
     smaller += tf.cast(is_beyond, tf.uint8)
-    beyond = magnitude * tf.cast(is_beyond, tf.float32)
-    products += step * tf.reduce_sum(beyond, axis=1)
+    level += step * tf.cast(is_beyond, tf.float32)
+  products = tf.reduce_sum(magnitude * level, axis=1)
   sign = tf.cast(blocks > 0, tf.uint8)
   if bits == 3:
     # Three bits fill no byte: two and one do.

@@ -18,31 +18,26 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from tff_local_ams.compression import packing
+_WORD = 32  # Bits.
+_SIGN = np.int32(-(2**31))
 
 
-def num_bytes(count: int, size: int) -> int:
-  """Returns how many random bytes a rotation of such blocks takes."""
-  return (count + 1) * size // 8
+def num_words(count: int, size: int) -> int:
+  """Returns how many random words a rotation of such blocks takes."""
+  return (count + 1) * size // _WORD
 
 
-def random_bytes(seed: tf.Tensor, count: int) -> tf.Tensor:
-  """Returns bytes that depend on the seed alone, wherever they are drawn.
+def random_words(seed: tf.Tensor, count: int) -> tf.Tensor:
+  """Returns int32 numbers that depend on the seed alone, wherever drawn.
 
   Args:
     seed: Two int32 numbers.
-    count: How many bytes.
+    count: How many.
   """
-  # With a generator of TensorFlow's choice, XLA's bytes would be others.
-  words = tf.random.stateless_uniform(
-    [math.ceil(count / 4)],
-    seed,
-    minval=None,
-    maxval=None,
-    dtype=tf.int32,
-    alg='philox',
+  # With a generator of TensorFlow's choice, XLA's numbers would be others.
+  return tf.random.stateless_uniform(
+    [count], seed, minval=None, maxval=None, dtype=tf.int32, alg='philox'
   )
-  return tf.reshape(tf.bitcast(words, tf.uint8), [-1])[:count]
 
 
 def rotate(blocks: tf.Tensor, random: tf.Tensor) -> tf.Tensor:
@@ -50,32 +45,51 @@ def rotate(blocks: tf.Tensor, random: tf.Tensor) -> tf.Tensor:
 
   Args:
     blocks: Of type float32 and shape [blocks, numbers]. The number of numbers
-      is a power of two, and at least 8.
-    random: `num_bytes` of `random_bytes`.
+      is a power of two, and at least 32.
+    random: `num_words` of `random_words`.
   """
-  first, second = _signs(blocks.shape, random)
-  return _transform(_transform(blocks * first) * second)
+  return mix(flip(blocks, random), second_signs(blocks.shape[1], random))
 
 
 def rotate_back(blocks: tf.Tensor, random: tf.Tensor) -> tf.Tensor:
-  """Undoes `rotate` by the same random bytes."""
-  first, second = _signs(blocks.shape, random)
-  return _transform(_transform(blocks) * second) * first
+  """Undoes `rotate` by the same random words."""
+  return flip(mix(blocks, second_signs(blocks.shape[1], random)), random)
 
 
-def _signs(
-  shape: tf.TensorShape, random: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns each block's first signs, and the second ones, which all share.
+def flip(blocks: tf.Tensor, random: tf.Tensor) -> tf.Tensor:
+  """Returns the blocks times their first signs.
 
-  The first are enough to make the blocks' errors independent.
+  They are enough to make the blocks' errors independent.
   """
-  size = shape[1]
-  signs = np.array([-1.0, 1.0])
-  return (
-    tf.reshape(packing.look_up(random[size // 8 :], 1, signs), shape),
-    packing.look_up(random[: size // 8], 1, signs),
-  )
+  words = random[blocks.shape[1] // _WORD :]
+  return _flip(blocks, tf.reshape(words, [blocks.shape[0], 1, -1]))
+
+
+def second_signs(size: int, random: tf.Tensor) -> tf.Tensor:
+  """Returns the second signs, which all blocks of a size share."""
+  return _flip(tf.ones([size]), random[tf.newaxis, : size // _WORD])
+
+
+def mix(blocks: tf.Tensor, signs: tf.Tensor) -> tf.Tensor:
+  """Returns two transforms with signs between them, which is its own inverse.
+
+  No kernel: XLA's products with small matrices are slower on a CPU.
+  """
+  return _transform(_transform(blocks) * signs)
+
+
+def _flip(numbers: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+  """Changes a number's sign if its bit is set.
+
+  Args:
+    numbers: Of any shape.
+    words: Of shape [..., 1, words], with a bit for each number.
+  """
+  shifts = tf.range(_WORD)[:, tf.newaxis]
+  bits = tf.bitwise.bitwise_and(tf.bitwise.left_shift(words, shifts), _SIGN)
+  shaped = tf.bitcast(tf.reshape(numbers, bits.shape), tf.int32)
+  flipped = tf.bitcast(tf.bitwise.bitwise_xor(shaped, bits), tf.float32)
+  return tf.reshape(flipped, numbers.shape)
 
 
 def _transform(blocks: tf.Tensor) -> tf.Tensor:

@@ -112,7 +112,9 @@ class RoundClients:
     self._threads = threads
     self._running = running
     self._zero = graphs.GraphFunction(client_graphs.zero)
-    self._accumulate = graphs.GraphFunction(client_graphs.accumulate)
+    self._accumulate = graphs.GraphFunction(
+      client_graphs.accumulate, compile_kernels=True
+    )
     self._work = self._import_work(compile_kernels=True)
     self._work_has_run = False
     self._lock = threading.Lock()

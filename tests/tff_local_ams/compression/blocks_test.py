@@ -60,18 +60,18 @@ def test_packed_numbers_come_back(bits, shape):
   )
 
 
-def test_first_number_is_in_the_low_bits():
-  numbers = np.random.default_rng(0).integers(2, size=64).astype(np.uint8)
-  np.testing.assert_array_equal(
-    packing.pack(tf.constant(numbers), 1),
-    np.packbits(numbers, bitorder='little'),
-  )
+@pytest.mark.parametrize('bits', [1, 2, 4])
+def test_first_numbers_are_in_the_low_bits(bits):
+  numbers = np.zeros(64, np.uint8)
+  numbers[: 64 * bits // 8] = 1
+  packed = packing.pack(tf.constant(numbers), bits)
+  np.testing.assert_array_equal(packed, np.ones(64 * bits // 8))
 
 
-@pytest.mark.parametrize('shape', [(1, 8), (1, 128), (2, 2048), (3, 4096)])
+@pytest.mark.parametrize('shape', [(1, 32), (1, 128), (2, 2048), (3, 4096)])
 def test_rotation_keeps_norms_and_is_undone(shape):
   x = _gaussian(*shape)
-  random = rotation.random_bytes([1, 2], rotation.num_bytes(*shape))
+  random = rotation.random_words([1, 2], rotation.num_words(*shape))
   z = rotation.rotate(x, random)
   np.testing.assert_allclose(
     np.linalg.norm(z, axis=1), np.linalg.norm(x, axis=1), rtol=1e-5
@@ -82,28 +82,40 @@ def test_rotation_keeps_norms_and_is_undone(shape):
 def test_rotation_of_a_single_number_looks_gaussian():
   x = np.zeros([1, 4096], np.float32)
   x[0, 1234] = 64
-  random = rotation.random_bytes([1, 2], rotation.num_bytes(*x.shape))
+  random = rotation.random_words([1, 2], rotation.num_words(*x.shape))
   z = np.asarray(rotation.rotate(x, random))
   assert abs(np.mean(z)) < 0.05
   assert abs(np.mean(z**4) - 3) < 0.3
 
 
-def test_random_bytes_are_random():
-  drawn = np.unpackbits(rotation.random_bytes([0, 0], 100_001))
-  assert len(drawn) == 800_008
+def test_random_words_are_random():
+  words = rotation.random_words([0, 0], 25_000).numpy()
+  drawn = np.unpackbits(words.view(np.uint8))
+  assert len(drawn) == 800_000
   assert abs(np.mean(drawn) - 0.5) < 0.003
   assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 0.005
 
 
-def test_random_bytes_are_those_of_xla():
+def test_signs_are_those_of_the_words():
+  x = _gaussian(2, 64)
+  words = tf.constant([0, 0, 0, -1, -(2**31), 1])
+  expected = x.copy()
+  # A word has a bit for every other number here, the first in its top.
+  expected[0, 1::2] *= -1
+  expected[1, 0] *= -1
+  expected[1, 63] *= -1
+  np.testing.assert_array_equal(rotation.flip(x, words), expected)
+
+
+def test_random_words_are_those_of_xla():
   @tf.function(jit_compile=True)
   def compiled(seed):
-    return rotation.random_bytes(seed, 100)
+    return rotation.random_words(seed, 25)
 
   draws = set()
   for seed in np.random.default_rng(0).integers(-(2**31), 2**31, size=[50, 2]):
     seed = tf.constant(seed, tf.int32)
-    drawn = rotation.random_bytes(seed, 100).numpy()
+    drawn = rotation.random_words(seed, 25).numpy()
     np.testing.assert_array_equal(compiled(seed), drawn)
     draws.add(drawn.tobytes())
   assert len(draws) == 50
