@@ -37,3 +37,8 @@ class ByIdentity(Generic[_Result]):
       with self._lock:
         self._entries[id(computation)] = entry
     return entry[1]
+
+  def clear(self) -> None:
+    """Forgets all results."""
+    with self._lock:
+      self._entries.clear()

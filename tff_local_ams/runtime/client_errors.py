@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from tff_local_ams.runtime import reasons
+
 # What wrong data raise, before the client's work or in it.
 CAUSES = (tf.errors.OpError, TypeError, ValueError)
 
@@ -23,20 +25,5 @@ class ClientError(RuntimeError):
 def name_client(client_index: int, error: Exception) -> ClientError:
   """Returns an error that names the client, instead of one of `CAUSES`."""
   if isinstance(error, tf.errors.OpError):
-    return ClientError(client_index, _reason(error))
+    return ClientError(client_index, reasons.reason(error))
   return ClientError(client_index, str(error))
-
-
-def _reason(error: tf.errors.OpError) -> str:
-  """Returns what a TensorFlow error says, without where in the graph."""
-  lines = [line.strip() for line in error.message.splitlines()]
-  # "Graph execution error:", "Detected at node ..." and traces come first.
-  telling = [
-    line
-    for line in lines
-    if line
-    and not line.startswith(
-      ('Graph execution error', 'Detected at', '<stack', '[[', 'File "', '(')
-    )
-  ]
-  return telling[0] if telling else type(error).__name__
