@@ -29,7 +29,7 @@ from tff_local_ams.runtime import reasons
 from tff_local_ams.runtime import secure_sums
 
 # How many rounds to keep compiled.
-_MAX_ROUNDS = 16
+_MAX_ROUNDS = 8
 
 
 class NotCompilableError(Exception):

@@ -21,8 +21,9 @@ from tff_local_ams.runtime import native
 from tff_local_ams.runtime import programs
 from tff_local_ams.runtime import stopping
 
-# How many computations to keep compiled.
-_MAX_PROGRAMS = 64
+# How many computations to keep compiled: a few megabytes each, and a thread for
+# those with data sets.
+_MAX_PROGRAMS = 16
 
 
 class CompiledContext(tff.framework.SyncContext):

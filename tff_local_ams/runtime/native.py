@@ -19,6 +19,7 @@ import types
 import weakref
 from typing import Any
 
+import grpc
 import tensorflow_federated as tff
 from tensorflow_federated.python.core.backends.native import compiler
 from tensorflow_federated.python.core.impl.executor_stacks import (
@@ -51,6 +52,10 @@ if os.getppid() == int(parent):
 
 # Those that TFF has started and not yet forgotten.
 _workers: weakref.WeakSet['_MortalPopen'] = weakref.WeakSet()
+
+
+# The connections to them, with the threads that have made these.
+_channels: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 class _MortalPopen(subprocess.Popen):
@@ -94,6 +99,9 @@ def close(context: Any) -> None:
   runner._thread.join()
   runner._event_loop.close()
   runner._finalizer = lambda loop, thread: None
+  for channel, thread in list(_channels.items()):
+    if thread is runner._thread:
+      channel.close()
   for worker in list(_workers):
     if worker.started_by is runner._thread:
       worker.send_signal(signal.SIGINT)
@@ -121,14 +129,23 @@ def _kill(pid: int, signal_number: int) -> None:
       worker.send_signal(signal_number)
 
 
+def _insecure_channel(*args: Any) -> grpc.Channel:
+  channel = grpc.insecure_channel(*args)
+  _channels[channel] = threading.current_thread()
+  return channel
+
+
 def _compile(comp: Any, *args: Any, **kwargs: Any) -> Any:
   # Its worker says so in kilobytes.
   secure_sums.check_none(comp)
   return _compile_for_worker(comp, *args, **kwargs)
 
 
-# `executor_factory` uses these two for its workers, and `os.path`.
+# `executor_factory` uses these for its workers, and `os.path`.
 executor_factory.os = types.SimpleNamespace(path=os.path, kill=_kill)
+executor_factory.grpc = types.SimpleNamespace(
+  insecure_channel=_insecure_channel
+)
 executor_factory.subprocess = types.SimpleNamespace(Popen=_MortalPopen)
 # What all of its contexts call.
 _compile_for_worker = compiler.transform_to_native_form
