@@ -240,6 +240,16 @@ _WRONG_DATA = {
     lambda: _one((1.0,)),
     r'an element is \(TensorSpec.*, not a tensor\.$',
   ),
+  'ragged': (
+    tff.TensorType(_F, [None]),
+    lambda: _one(tf.ragged.constant([[1.0], [2.0, 3.0]])),
+    r'an element is RaggedTensorSpec\(.*, not a tensor\.$',
+  ),
+  'sparse': (
+    tff.TensorType(_F, [None]),
+    lambda: _one(tf.sparse.from_dense([0.0, 1.0])),
+    r'an element is SparseTensorSpec\(.*, not a tensor\.$',
+  ),
   'no structure': (
     _TWO,
     lambda: _one(1.0),
