@@ -36,12 +36,15 @@ def _reduce(local_step: LocalStep, dataset: tf.data.Dataset, initial: Any):
   return dataset.reduce(initial, local_step)
 
 
-@tf.function
 def _iterate(local_step: LocalStep, dataset: tf.data.Dataset, initial: Any):
-  carry = initial
-  for batch in iter(dataset):
-    carry = local_step(carry, batch)
-  return carry
+  # Made anew each time: a `tf.function` holds on to all graphs that it is in.
+  @tf.function
+  def iterate(dataset, carry):
+    for batch in iter(dataset):
+      carry = local_step(carry, batch)
+    return carry
+
+  return iterate(dataset, initial)
 
 
 def _step_through_stack(

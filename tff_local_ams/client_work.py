@@ -221,12 +221,16 @@ def _check_like(own: Any, state: Any) -> None:
     )
 
 
-@kernels.kernel
 def _all_finite(structure: Any) -> tf.Tensor:
-  finite = [
-    tf.reduce_all(tf.math.is_finite(t)) for t in tf.nest.flatten(structure)
-  ]
-  return tf.reduce_all(tf.stack(finite))
+  # Made anew each time: a `tf.function` holds on to all graphs that it is in.
+  @kernels.kernel
+  def all_finite(structure):
+    finite = [
+      tf.reduce_all(tf.math.is_finite(t)) for t in tf.nest.flatten(structure)
+    ]
+    return tf.reduce_all(tf.stack(finite))
+
+  return all_finite(structure)
 
 
 def _flatten(moments: Any) -> Any:

@@ -105,14 +105,24 @@ def measure_communication(
     model_types.append(weights_type.trainable)
   return Communication(
     down=_sum_up(compiled.broadcast_type, model_types),
-    up=_sum_up(compiled.upload_type, model_types),
+    up=_sum_up(compiled.upload_type, model_types, compiled.secure_widths),
   )
 
 
-def _sum_up(type_spec: tff.Type, model_types: list[tff.Type]) -> Bytes:
+def _sum_up(
+  type_spec: tff.Type,
+  model_types: list[tff.Type],
+  secure_widths: tuple[int, ...] = (),
+) -> Bytes:
   counts = dict.fromkeys(Bytes._fields, 0)
-  for kind, size in _sizes(type_spec, 'other'):
-    counts[kind] += size
+  tensors = list(_tensors(type_spec, 'other'))
+  num_plain = len(tensors) - len(secure_widths)
+  for kind, tensor_type in tensors[:num_plain]:
+    counts[kind] += _size(tensor_type)
+  for (kind, tensor_type), width in zip(
+    tensors[num_plain:], secure_widths, strict=True
+  ):
+    counts[kind] += math.ceil(_num_elements(tensor_type) * width / 8)
   if not counts['model']:
     # TFF's own algorithms send the update without a name.
     size = _first_size(type_spec, model_types)
@@ -124,7 +134,7 @@ def _sum_up(type_spec: tff.Type, model_types: list[tff.Type]) -> Bytes:
 def _first_size(type_spec: tff.Type, wanted: list[tff.Type]) -> int:
   """Returns the size of the first part that is of a wanted type, or zero."""
   if any(type_spec.is_equivalent_to(t) for t in wanted):
-    return sum(size for _, size in _sizes(type_spec, 'other'))
+    return sum(_size(t) for _, t in _tensors(type_spec, 'other'))
   if isinstance(type_spec, tff.StructType):
     for _, element in tff.structure.iter_elements(type_spec):
       size = _first_size(element, wanted)
@@ -133,10 +143,12 @@ def _first_size(type_spec: tff.Type, wanted: list[tff.Type]) -> int:
   return 0
 
 
-def _sizes(type_spec: tff.Type, kind: str) -> Iterator[tuple[str, int]]:
-  """Yields each tensor's kind, which the names around it tell, and its size."""
+def _tensors(
+  type_spec: tff.Type, kind: str
+) -> Iterator[tuple[str, tff.TensorType]]:
+  """Yields each tensor's kind, which the names around it tell, and its type."""
   if isinstance(type_spec, tff.TensorType):
-    yield kind, _size(type_spec)
+    yield kind, type_spec
     return
   if not isinstance(type_spec, tff.StructType):
     raise ValueError(
@@ -149,13 +161,17 @@ def _sizes(type_spec: tff.Type, kind: str) -> Iterator[tuple[str, int]]:
       element_kind = 'model'
     else:
       element_kind = kind
-    yield from _sizes(element, element_kind)
+    yield from _tensors(element, element_kind)
 
 
 def _size(tensor_type: tff.TensorType) -> int:
+  return _num_elements(tensor_type) * np.dtype(tensor_type.dtype).itemsize
+
+
+def _num_elements(tensor_type: tff.TensorType) -> int:
   shape = tensor_type.shape
   if shape is None or None in shape:
     raise ValueError(
       f'The size of a tensor of type {tensor_type} depends on its value.'
     )
-  return math.prod(shape) * np.dtype(tensor_type.dtype).itemsize
+  return math.prod(shape)

@@ -14,7 +14,7 @@ from typing import Any
 from typing import NamedTuple
 from typing import TypeVar
 
-import cachetools  # type: ignore[import-untyped]
+import cachetools
 import tensorflow_federated as tff
 
 import data

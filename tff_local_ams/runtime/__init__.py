@@ -95,8 +95,9 @@ def device_context(
     9.0
   """
   context = create_device_context(devices, clients_in_parallel)
-  with tff.framework.get_context_stack().install(context):
-    yield
+  with contextlib.closing(context):
+    with tff.framework.get_context_stack().install(context):
+      yield
 
 
 def set_ray_context(

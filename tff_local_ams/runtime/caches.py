@@ -6,7 +6,7 @@ from typing import Any
 from typing import Generic
 from typing import TypeVar
 
-import cachetools  # type: ignore[import-untyped]
+import cachetools
 
 _Result = TypeVar('_Result')
 
@@ -37,3 +37,8 @@ class ByIdentity(Generic[_Result]):
       with self._lock:
         self._entries[id(computation)] = entry
     return entry[1]
+
+  def clear(self) -> None:
+    """Forgets all results."""
+    with self._lock:
+      self._entries.clear()

@@ -4,6 +4,8 @@ import re
 
 import tensorflow as tf
 
+from tff_local_ams.runtime import reasons
+
 # What wrong data raise, before the client's work or in it.
 CAUSES = (tf.errors.OpError, TypeError, ValueError)
 
@@ -25,7 +27,7 @@ class ClientError(RuntimeError):
 def name_client(client_index: int, error: Exception) -> ClientError:
   """Returns an error that names the client, instead of one of `CAUSES`."""
   if isinstance(error, tf.errors.OpError):
-    return ClientError(client_index, _reason(error))
+    return ClientError(client_index, reasons.reason(error))
   return ClientError(client_index, str(error))
 
 
@@ -33,18 +35,3 @@ def assertion(error: tf.errors.OpError) -> str | None:
   """Returns what an assertion says that has failed, if one has."""
   found = re.search(r'assertion failed: \[(.*)\]$', error.message, re.M)
   return found and found[1]
-
-
-def _reason(error: tf.errors.OpError) -> str:
-  """Returns what a TensorFlow error says, without where in the graph."""
-  lines = [line.strip() for line in error.message.splitlines()]
-  # "Graph execution error:", "Detected at node ..." and traces come first.
-  telling = [
-    line
-    for line in lines
-    if line
-    and not line.startswith(
-      ('Graph execution error', 'Detected at', '<stack', '[[', 'File "', '(')
-    )
-  ]
-  return telling[0] if telling else type(error).__name__

@@ -22,6 +22,7 @@ from tff_local_ams.runtime import client_errors
 from tff_local_ams.runtime import compiler
 from tff_local_ams.runtime import devices
 from tff_local_ams.runtime import graphs
+from tff_local_ams.runtime import stopping
 
 Tensors: TypeAlias = Sequence[tf.Tensor]
 # Returns the arguments of a client's work, flat.
@@ -75,18 +76,14 @@ class DeviceWorkers:
     self._threads = concurrent.futures.ThreadPoolExecutor(
       len(self._devices), thread_name_prefix='tff-local-ams-client'
     )
-    self._running: set[graphs.Calls] = set()
 
   def load(self, client_graphs: compiler.ClientGraphs) -> 'RoundClients':
     """Imports the graphs of a round's clients."""
-    return RoundClients(
-      client_graphs, self._devices, self._threads, self._running
-    )
+    return RoundClients(client_graphs, self._devices, self._threads)
 
-  def stop(self) -> None:
-    """Lets the work that is being done in other threads end with an error."""
-    for calls in list(self._running):
-      calls.stop()
+  def close(self) -> None:
+    """Ends the threads, after what they are doing."""
+    self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class RoundClients:
@@ -97,7 +94,6 @@ class RoundClients:
     client_graphs: compiler.ClientGraphs,
     devices: Sequence[str],
     threads: concurrent.futures.ThreadPoolExecutor,
-    running: set[graphs.Calls],
   ):
     """Imports the graphs.
 
@@ -105,12 +101,10 @@ class RoundClients:
       client_graphs: The graphs.
       devices: The device of each worker.
       threads: As many.
-      running: Where to enter the calls while they run.
     """
     self._graphs = client_graphs
     self._devices = devices
     self._threads = threads
-    self._running = running
     self._zero = graphs.GraphFunction(client_graphs.zero)
     self._accumulate = graphs.GraphFunction(
       client_graphs.accumulate, compile_kernels=True
@@ -138,17 +132,15 @@ class RoundClients:
       run.idle.put(worker)
     total = self._zero()
     kept = []
-    self._running.add(run.calls)
     try:
-      for upload in self._in_order(run, clients):
-        if self._graphs.kept is not None:
-          kept.append(upload[self._graphs.kept])
-        total = self._accumulate([*total, *upload])
+      with stopping.stopped_by(run.calls.stop):
+        for upload in self._in_order(run, clients):
+          if self._graphs.kept is not None:
+            kept.append(upload[self._graphs.kept])
+          total = self._accumulate([*total, *upload])
     except BaseException:
       run.calls.stop()
       raise
-    finally:
-      self._running.remove(run.calls)
     return ClientResults(total, kept)
 
   def _in_order(
@@ -157,13 +149,21 @@ class RoundClients:
     """Yields the clients' uploads in order, computing some ahead."""
     ahead = _WAITING * len(self._devices)
     pending: collections.deque[concurrent.futures.Future] = collections.deque()
+    done: queue.SimpleQueue = queue.SimpleQueue()
+
+    def take_first() -> list[tf.Tensor]:
+      while not pending[0].done():
+        _result(done.get())  # The first may never end, but another one fail.
+      return _result(pending.popleft())
+
     try:
       for index, client in enumerate(clients):
         pending.append(self._threads.submit(self._upload, run, index, client))
+        pending[-1].add_done_callback(done.put)
         if len(pending) >= ahead:
-          yield _result(pending.popleft())
+          yield take_first()
       while pending:
-        yield _result(pending.popleft())
+        yield take_first()
     finally:
       for future in pending:
         future.cancel()
@@ -181,10 +181,12 @@ class RoundClients:
         return self._upload_without_xla(worker, args, run.calls)
       self._work_has_run = True
       return upload
-    except tf.errors.OpError as error:
-      raise client_errors.name_client(index, error) from error
     except client_errors.CAUSES as error:
-      raise client_errors.name_client(index, error) from None
+      if run.calls.are_stopped:
+        raise concurrent.futures.CancelledError from error
+      # Of TensorFlow's errors the message may leave something out.
+      cause = error if isinstance(error, tf.errors.OpError) else None
+      raise client_errors.name_client(index, error) from cause
     finally:
       run.idle.put(worker)
 

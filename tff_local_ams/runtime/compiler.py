@@ -25,10 +25,11 @@ import tensorflow_federated as tff
 
 from tff_local_ams.runtime import caches
 from tff_local_ams.runtime import kept_values
-from tff_local_ams.runtime import values
+from tff_local_ams.runtime import reasons
+from tff_local_ams.runtime import secure_sums
 
 # How many rounds to keep compiled.
-_MAX_ROUNDS = 16
+_MAX_ROUNDS = 8
 
 
 class NotCompilableError(Exception):
@@ -86,7 +87,8 @@ class CompiledRound:
     broadcast_type: The `tff.Type` of what the server sends to each client.
     upload_type: The `tff.Type` of what each client sends back, in plain and in
       secure sums, without what it keeps.
-    has_secure_sums: Whether there is something in the latter.
+    secure_widths: The bits of a number in each tensor that goes into a secure
+      sum. These are the last ones of an upload.
   """
 
   clients: ClientGraphs
@@ -98,7 +100,7 @@ class CompiledRound:
   result_type: tff.Type
   broadcast_type: tff.Type
   upload_type: tff.Type
-  has_secure_sums: bool
+  secure_widths: tuple[int, ...]
 
 
 _rounds: caches.ByIdentity[CompiledRound] = caches.ByIdentity(_MAX_ROUNDS)
@@ -114,8 +116,10 @@ def compile_computation(
       is at the server; or a round, see `compile_round`.
 
   Raises:
-    NotCompilableError: If it is none of these, or uses secure sums.
+    NotCompilableError: If it is none of these.
+    SecureSumsError: If it uses secure sums.
   """
+  secure_sums.check_none(computation)
   signature = computation.type_signature
   if not tff.types.contains(signature, _is_federated):
     if _is_tensorflow(computation):
@@ -129,13 +133,13 @@ def compile_computation(
         computation, _no_grappler()
       )
       return LocalComputation(_serialize(graph), None, signature.result)
-    compiled = compile_round(computation)
-  except (TypeError, ValueError, NotImplementedError, KeyError) as error:
-    # TFF's compiler raises all of these.
-    raise NotCompilableError(str(error).splitlines()[0]) from error
-  if compiled.has_secure_sums:
-    raise NotCompilableError('it uses secure sums')
-  return compiled
+    return compile_round(computation)
+  except NotCompilableError:
+    raise
+  except Exception as error:
+    # TFF's compiler raises many kinds of them.
+    reason = reasons.reason(error)
+    raise NotCompilableError(f"TFF's compiler says: {reason}") from error
 
 
 def compile_round(computation: tff.Computation) -> CompiledRound:
@@ -160,6 +164,8 @@ def _compile_round(computation: tff.Computation) -> CompiledRound:
     raise NotCompilableError('its arguments are not a state and client data')
   if any(placement is not tff.CLIENTS for placement in placements[1:]):
     raise NotCompilableError('it has more than one argument at the server')
+  if any(t.all_equal for t in signature.parameter[1:]):
+    raise NotCompilableError('it has an argument that is equal at all clients')
   state_type, *client_types = (t.member for t in signature.parameter)
   result_placements = _placements(signature.result) or []
   has_kept = tff.CLIENTS in result_placements
@@ -167,12 +173,13 @@ def _compile_round(computation: tff.Computation) -> CompiledRound:
     raise NotCompilableError(
       'its results are not a state, what clients keep, and metrics'
     )
+  if has_kept and signature.result[1].all_equal:
+    raise NotCompilableError('it has a result that is equal at all clients')
   form = tff.backends.mapreduce.get_map_reduce_form_for_computation(
     kept_values.as_uploads(computation) if has_kept else computation,
     grappler_config=_no_grappler(),
   )
   upload_type = form.work.type_signature.result
-  _, *secure_types = upload_type
   return CompiledRound(
     clients=ClientGraphs(
       work=_serialize(form.work),
@@ -189,7 +196,7 @@ def _compile_round(computation: tff.Computation) -> CompiledRound:
     result_type=signature.result,
     broadcast_type=form.prepare.type_signature.result,
     upload_type=kept_values.take_out(upload_type),
-    has_secure_sums=any(map(values.num_tensors, secure_types)),
+    secure_widths=tuple(secure_sums.widths(form)),
   )
 
 

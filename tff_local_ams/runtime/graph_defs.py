@@ -7,6 +7,8 @@ from typing import Any
 
 from tff_local_ams import kernels
 
+# What lasts from call to call, but for the operation that initialises it.
+_INITIALISED = frozenset({'VarHandleOp', 'HashTable', 'HashTableV2'})
 _CALLS = frozenset({'PartitionedCall', 'StatefulPartitionedCall'})
 
 
@@ -48,6 +50,20 @@ def rename(graph_def: Any, suffix: str) -> None:
   for gradient in graph_def.library.gradient:
     gradient.function_name += suffix
     gradient.gradient_func += suffix
+
+
+def find_memory(graph_def: Any, is_initialised: bool) -> str | None:
+  """Returns an operation that remembers earlier calls, or `None`.
+
+  Args:
+    graph_def: The graph.
+    is_initialised: Whether variables and tables are, before each call.
+  """
+  for node in _all_nodes(graph_def):
+    if 'shared_name' in node.attr:
+      if not (is_initialised and node.op in _INITIALISED):
+        return node.op
+  return None
 
 
 def compile_kernels(graph_def: Any, device: str | None) -> None:

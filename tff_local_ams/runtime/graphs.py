@@ -20,9 +20,14 @@ from tensorflow.python.eager import execute
 from tensorflow_federated.proto.v0 import computation_pb2
 
 from tff_local_ams.runtime import graph_defs
+from tff_local_ams.runtime import reasons
 
 # Each import has names of its own in this process, for functions and variables.
 _import_numbers = itertools.count()
+
+
+class NotImportableError(Exception):
+  """A graph cannot become a function here that computes as TFF's runtime."""
 
 
 class GraphFunction:
@@ -47,15 +52,33 @@ class GraphFunction:
       device: The TensorFlow device to run on. If `None`, TensorFlow chooses.
       compile_kernels: Whether to compile `tff_local_ams.kernels` with XLA where
         it is a gain.
+
+    Raises:
+      NotImportableError: If the graph remembers earlier calls, or TensorFlow
+        does not import it.
     """
     proto = computation_pb2.Computation.FromString(computation).tensorflow
     number = next(_import_numbers)
     graph_def = tf.compat.v1.GraphDef()
     proto.graph_def.Unpack(graph_def)
+    memory = graph_defs.find_memory(graph_def, bool(proto.initialize_op))
+    if memory is not None:
+      raise NotImportableError(
+        f'its {memory} would remember earlier calls, and other clients'
+      )
     graph_defs.rename(graph_def, f'_imported_{number}')
     if compile_kernels:
       graph_defs.compile_kernels(graph_def, device)
+    try:
+      self._import(graph_def, proto)
+    except Exception as error:
+      # TensorFlow raises many kinds of them.
+      reason = reasons.reason(error)
+      raise NotImportableError(f'TensorFlow says: {reason}') from error
+    self._device = device
+    self._lock = threading.Lock()
 
+  def _import(self, graph_def: Any, proto: Any) -> None:
     imported = tf.compat.v1.wrap_function(
       lambda: tf.graph_util.import_graph_def(graph_def, name=''), []
     )
@@ -71,8 +94,6 @@ class GraphFunction:
       self._initialize = imported.prune(
         [], graph.get_operation_by_name(proto.initialize_op)
       )
-    self._device = device
-    self._lock = threading.Lock()
 
   @property
   def has_variables(self) -> bool:
@@ -126,6 +147,11 @@ class Calls:
     finally:
       with self._lock:
         self._managers.remove(manager)
+
+  @property
+  def are_stopped(self) -> bool:
+    """Whether `stop` has been called."""
+    return self._are_stopped
 
   def stop(self) -> None:
     """Lets the calls end with an error, those that are to come as well."""

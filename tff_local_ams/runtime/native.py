@@ -9,17 +9,24 @@ reaches would take the round's state with it.
 
 import atexit
 import concurrent.futures
-import contextlib
 import functools
 import os
+import signal
 import subprocess
 import sys
+import threading
 import types
+import weakref
+from typing import Any
 
+import grpc
 import tensorflow_federated as tff
+from tensorflow_federated.python.core.backends.native import compiler
 from tensorflow_federated.python.core.impl.executor_stacks import (
   executor_factory,
 )
+
+from tff_local_ams.runtime import secure_sums
 
 _PR_SET_PDEATHSIG = 1
 _SECONDS_TO_STOP = 5
@@ -43,6 +50,14 @@ if os.getppid() == int(parent):
 """
 
 
+# Those that TFF has started and not yet forgotten.
+_workers: weakref.WeakSet['_MortalPopen'] = weakref.WeakSet()
+
+
+# The connections to them, with the threads that have made these.
+_channels: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
 class _MortalPopen(subprocess.Popen):
   """A `subprocess.Popen` whose child dies with this process."""
 
@@ -56,6 +71,8 @@ class _MortalPopen(subprocess.Popen):
     )
     start = functools.partial(super().__init__, [*launch, *args], **kwargs)
     _starter.submit(start).result()
+    self.started_by = threading.current_thread()
+    _workers.add(self)
 
   def wait(self, timeout=None):
     # TFF asks its worker to stop and then waits for ever.
@@ -66,6 +83,29 @@ class _MortalPopen(subprocess.Popen):
         raise
       self.kill()
       return super().wait()
+
+
+def close(context: Any) -> None:
+  """Ends the worker and the thread of a context of TFF's own.
+
+  TFF ends the worker only when nothing refers to it, and the thread never.
+
+  Args:
+    context: What `tff.backends.native.create_sync_local_cpp_execution_context`
+      returned.
+  """
+  runner = context._async_runner
+  runner._event_loop.call_soon_threadsafe(runner._event_loop.stop)
+  runner._thread.join()
+  runner._event_loop.close()
+  runner._finalizer = lambda loop, thread: None
+  for channel, thread in list(_channels.items()):
+    if thread is runner._thread:
+      channel.close()
+  for worker in list(_workers):
+    if worker.started_by is runner._thread:
+      worker.send_signal(signal.SIGINT)
+      worker.wait()
 
 
 class _EndedContext(tff.framework.SyncContext):
@@ -84,10 +124,29 @@ def _drop_default_context() -> None:
 
 def _kill(pid: int, signal_number: int) -> None:
   # TFF stops a worker without looking whether it is still there.
-  with contextlib.suppress(ProcessLookupError):
-    os.kill(pid, signal_number)
+  for worker in list(_workers):
+    if worker.pid == pid:
+      worker.send_signal(signal_number)
 
 
-# `executor_factory` uses these two for its workers, and `os.path`.
+def _insecure_channel(*args: Any) -> grpc.Channel:
+  channel = grpc.insecure_channel(*args)
+  _channels[channel] = threading.current_thread()
+  return channel
+
+
+def _compile(comp: Any, *args: Any, **kwargs: Any) -> Any:
+  # Its worker says so in kilobytes.
+  secure_sums.check_none(comp)
+  return _compile_for_worker(comp, *args, **kwargs)
+
+
+# `executor_factory` uses these for its workers, and `os.path`.
 executor_factory.os = types.SimpleNamespace(path=os.path, kill=_kill)
+executor_factory.grpc = types.SimpleNamespace(
+  insecure_channel=_insecure_channel
+)
 executor_factory.subprocess = types.SimpleNamespace(Popen=_MortalPopen)
+# What all of its contexts call.
+_compile_for_worker = compiler.transform_to_native_form
+compiler.transform_to_native_form = _compile

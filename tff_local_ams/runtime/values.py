@@ -5,6 +5,7 @@ computation's TFF type. Here values get into that order, and out of it into the
 Python containers that the type names.
 """
 
+import contextlib
 import itertools
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ import attrs
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
+
+from tff_local_ams.runtime import data_sets
 
 
 def num_tensors(type_spec: tff.Type | None) -> int:
@@ -117,17 +120,19 @@ def _pack(
 def _elements(value: Any, type_spec: tff.StructType, name: str) -> list[Any]:
   """Returns a container's elements in the order of its type."""
   keys = [key for key, _ in tff.structure.iter_elements(type_spec)]
-  if isinstance(value, tff.structure.Struct):
-    elements = [element for _, element in tff.structure.iter_elements(value)]
-  elif isinstance(value, Mapping):
+  if isinstance(value, Mapping):
     if set(value) != set(keys):
       raise TypeError(f'{name} must have the keys {keys}, found {list(value)}.')
     elements = [value[key] for key in keys]
+  elif isinstance(value, tff.structure.Struct):
+    _check_names(tff.structure.name_list_with_nones(value), keys, name)
+    elements = [element for _, element in tff.structure.iter_elements(value)]
   elif attrs.has(type(value)):
-    elements = [
-      getattr(value, field.name) for field in attrs.fields(type(value))
-    ]
+    names = [field.name for field in attrs.fields(type(value))]
+    _check_names(names, keys, name)
+    elements = [getattr(value, field_name) for field_name in names]
   elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+    _check_names(getattr(value, '_fields', ()), keys, name)
     elements = list(value)
   elif isinstance(value, tf.Tensor | np.ndarray) and np.ndim(value) > 0:
     elements = list(value)
@@ -143,16 +148,29 @@ def _elements(value: Any, type_spec: tff.StructType, name: str) -> list[Any]:
   return elements
 
 
+def _check_names(found: Sequence[Any], keys: list[Any], name: str) -> None:
+  """Raises if both a value and its type have names, and these differ."""
+  if len(found) != len(keys) or None in found or None in keys:
+    return
+  if list(found) != keys:
+    raise TypeError(f'{name} must have the names {keys}, found {list(found)}.')
+
+
 def _to_tensor(value: Any, type_spec: tff.TensorType, name: str) -> tf.Tensor:
   dtype = tf.dtypes.as_dtype(type_spec.dtype)
   if isinstance(value, tf.Variable):
     value = value.read_value()
-  try:
-    tensor = tf.convert_to_tensor(value, dtype)
-  except (TypeError, ValueError) as error:
-    raise TypeError(
-      f'{name} must be a {dtype.name} tensor, found {describe(value)}.'
-    ) from error
+  tensor = None
+  with contextlib.suppress(OverflowError, TypeError, ValueError):
+    if _holds(type_spec.dtype, value):
+      if isinstance(value, tf.Tensor) and value.dtype != dtype:
+        value = value.numpy()
+      tensor = tf.convert_to_tensor(value, dtype)
+  if tensor is None:
+    found = describe(value)
+    if isinstance(value, tf.Tensor | np.ndarray | np.generic):
+      found = f'one of {np.dtype(_numpy_dtype(value)).name}'
+    raise TypeError(f'{name} must be a {dtype.name} tensor, found {found}.')
   if not tf.TensorShape(type_spec.shape).is_compatible_with(tensor.shape):
     raise TypeError(
       f'{name} must be of the shape {list(type_spec.shape)}, found '
@@ -161,51 +179,45 @@ def _to_tensor(value: Any, type_spec: tff.TensorType, name: str) -> tf.Tensor:
   return tensor
 
 
+def _holds(dtype: Any, value: Any) -> bool:
+  """Returns whether a value is of a dtype without loss.
+
+  Of arrays the dtype counts, of Python's numbers the value, as in TFF.
+  """
+  if dtype.type is np.str_:
+    return True  # TensorFlow takes nothing but text for text.
+  if isinstance(value, tf.Tensor | np.ndarray | np.generic):
+    found = _numpy_dtype(value)
+    return found == dtype or np.can_cast(found, dtype)
+  if isinstance(value, list | tuple):
+    return all(_holds(dtype, element) for element in value)
+  if isinstance(value, int) and np.issubdtype(dtype, np.floating):
+    return float(dtype.type(value)) == value
+  if isinstance(value, int | float | complex):
+    return np.can_cast(value, dtype)
+  return True  # TensorFlow decides.
+
+
+def _numpy_dtype(array: Any) -> Any:
+  is_tensor = isinstance(array, tf.Tensor)
+  return array.dtype.as_numpy_dtype if is_tensor else array.dtype
+
+
 def _to_variant(
   value: Any, type_spec: tff.SequenceType, name: str
 ) -> tf.Tensor:
   """Returns a data set as the tensor that stands for it in a graph."""
-  spec = tff.types.type_conversions.type_to_tf_structure(type_spec.element)
+  element_type = type_spec.element
   if isinstance(value, tf.data.Dataset):
-    _check_same_elements(value.element_spec, spec, name)
-    return tf.data.experimental.to_variant(value)
+    return data_sets.to_variant(value, element_type, name)
   if isinstance(value, list):
-    return tf.data.experimental.to_variant(_as_dataset(value, spec))
+    elements = [
+      flatten(element, element_type, f'element {i} of {name}')
+      for i, element in enumerate(value)
+    ]
+    return data_sets.from_elements(elements, element_type)
   raise TypeError(
     f'{name} must be a `tf.data.Dataset`, such as '
     '`tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size)`, found '
     f'{describe(value)}.'
-  )
-
-
-def _check_same_elements(found: Any, wanted: Any, name: str) -> None:
-  """Raises unless a graph made for one kind of element can read the other."""
-  same = (
-    _is_compatible(found, wanted)
-    if not isinstance(wanted, Mapping)
-    # The order of the keys counts: it is that of the tensors in an element.
-    else isinstance(found, Mapping)
-    and list(found) == list(wanted)
-    and all(_is_compatible(found[key], wanted[key]) for key in wanted)
-  )
-  if not same:
-    raise TypeError(
-      f'{name} must be a data set with elements like {wanted}, found {found}.'
-    )
-
-
-def _is_compatible(found: Any, wanted: Any) -> bool:
-  found, wanted = tf.nest.flatten(found), tf.nest.flatten(wanted)
-  return len(found) == len(wanted) and all(
-    isinstance(f, tf.TensorSpec)
-    and f.dtype == w.dtype
-    and w.shape.is_compatible_with(f.shape)
-    for f, w in zip(found, wanted, strict=True)
-  )
-
-
-def _as_dataset(elements: list[Any], spec: Any) -> tf.data.Dataset:
-  """Returns a data set of a list of elements, which TFF takes as well."""
-  return tf.data.Dataset.from_generator(
-    lambda: iter(elements), output_signature=spec
   )

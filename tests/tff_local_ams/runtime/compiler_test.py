@@ -68,7 +68,7 @@ def test_round():
   assert compiled.client_types == (tff.TensorType(np.float32),)
   assert compiled.result_type == _round.type_signature.result
   assert compiled.clients.kept is None
-  assert not compiled.has_secure_sums
+  assert compiled.secure_widths == ()
   assert values.num_tensors(compiled.broadcast_type) == 0
   assert values.num_tensors(compiled.upload_type) == 1
 
@@ -135,8 +135,30 @@ def test_secure_sums_are_not_compiled():
     0.01,
     model_aggregator=tff.learning.secure_aggregator(),
   )
-  with pytest.raises(compiler.NotCompilableError, match='secure sums'):
+  with pytest.raises(NotImplementedError, match='Secure sums'):
     compiler.compile_computation(process.next)
+
+
+def test_widths_of_secure_sums():
+  pair = collections.OrderedDict(b=np.int32, a=tff.TensorType(np.int64, [3]))
+  modular = tff.aggregators.SecureModularSumFactory(8).create(
+    tff.TensorType(np.int32)
+  )
+
+  @tff.federated_computation(
+    tff.FederatedType((), tff.SERVER), tff.FederatedType(pair, tff.CLIENTS)
+  )
+  def next_fn(state, clients):
+    sums = (
+      tff.federated_secure_sum_bitwidth(clients, 5),
+      tff.federated_secure_sum_bitwidth(clients, {'b': 6, 'a': 7}),
+      tff.federated_secure_sum(clients, 100),
+      modular.next(state, clients['b']).result,
+    )
+    return state, tff.federated_zip(sums)
+
+  compiled = compiler.compile_round(next_fn)
+  assert sorted(compiled.secure_widths) == [3, 5, 5, 6, 7, 7, 7]
 
 
 class _Pair(NamedTuple):

@@ -22,7 +22,7 @@ def test_computations_in_use_stay_compiled(monkeypatch):
     return compile_computation(computation)
 
   monkeypatch.setattr(compiler, 'compile_computation', record)
-  in_use, *others = (_adds(i) for i in range(1 + 2 * 64))
+  in_use, *others = (_adds(i) for i in range(1 + 2 * 16))
   with runtime.device_context():
     for i, other in enumerate(others, 1):
       assert in_use(5) == 5

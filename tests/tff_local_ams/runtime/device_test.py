@@ -266,6 +266,54 @@ def test_cancelled_task_ends_its_round():
   assert len(batches) < 200
 
 
+def test_cancelled_task_leaves_others_alone():
+  process = _local_sgd()
+  context = runtime.asynchronous(runtime.create_device_context('CPU', 2))
+  batches = []
+
+  async def cancel_one_of_two():
+    state = await context.invoke(process.initialize, None)
+    quick = problems.client_data(processes.NODES, 0)[:1] * 8
+    expected = await context.invoke(process.next, (state, quick))
+    data = _slow_data(lambda: batches.append(1))[:8]
+    first, second = (
+      asyncio.create_task(context.invoke(process.next, (state, data)))
+      for _ in range(2)
+    )
+    while not batches:
+      await asyncio.sleep(0.01)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+      await first
+    processes.assert_equal(await second, expected)
+
+  asyncio.run(cancel_one_of_two())
+
+
+def test_failing_client_is_reported_although_an_earlier_one_never_ends():
+  never = threading.Event()
+  first, second = problems.client_data(processes.NODES, 0)[:2]
+  endless = first.map(
+    lambda x, y: (
+      tf.ensure_shape(
+        tf.numpy_function(lambda z: never.wait() and z, [x], x.dtype), x.shape
+      ),
+      y,
+    )
+  )
+  bad = second.map(
+    lambda x, y: (tf.debugging.check_numerics(x / 0.0, 'no such image'), y)
+  )
+  process = _local_sgd()
+  with runtime.device_context('CPU', 2):
+    state = process.initialize()
+    try:
+      with pytest.raises(runtime.ClientError, match=r'client 1.*no such image'):
+        process.next(state, [endless, bad])
+    finally:
+      never.set()
+
+
 @pytest.mark.parametrize(
   ('arguments', 'message'),
   [
@@ -343,6 +391,53 @@ def test_default_context_holds_in_all_threads_and_is_quiet():
   result = _run_python(_THREAD)
   assert result.stderr == ''
   assert result.stdout.count('\n') == 1
+
+
+_OTHER_DEFAULT = """
+import threading
+import numpy as np
+import tensorflow_federated as tff
+from tensorflow_federated.python.core.impl.context_stack import (
+  runtime_error_context,
+)
+import tff_local_ams
+
+class Context(tff.framework.SyncContext):
+  def invoke(self, comp, arg):
+    return 'mine'
+
+@tff.tensorflow.computation(np.int32)
+def twice(x):
+  return 2 * x
+
+def in_thread():
+  results = []
+  def call():
+    try:
+      results.append(twice(1))
+    except Exception as error:
+      results.append(type(error).__name__)
+  thread = threading.Thread(target=call)
+  thread.start()
+  thread.join()
+  return results[0]
+
+results = [in_thread()]
+tff_local_ams.runtime.set_device_context()
+results.append(in_thread())
+tff.framework.set_default_context(Context())
+results.append(in_thread())
+tff_local_ams.runtime.set_device_context()
+results.append(in_thread())
+tff.framework.set_default_context(runtime_error_context.RuntimeErrorContext())
+results.append(in_thread())
+print(*results)
+"""
+
+
+def test_default_set_last_holds_in_new_threads():
+  result = _run_python(_OTHER_DEFAULT)
+  assert result.stdout == 'RuntimeError 2 mine 2 RuntimeError\n'
 
 
 _MEMORY = """

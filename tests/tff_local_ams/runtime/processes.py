@@ -77,8 +77,12 @@ def assert_same(actual, expected, rtol=1e-5):
   for a, e in zip(
     tf.nest.flatten(actual), tf.nest.flatten(expected), strict=True
   ):
-    assert np.asarray(a).dtype == np.asarray(e).dtype
-    np.testing.assert_allclose(a, e, rtol=rtol, atol=1e-7)
+    dtype = np.asarray(a).dtype
+    assert dtype == np.asarray(e).dtype
+    if dtype.kind in 'OSU':
+      np.testing.assert_array_equal(a, e)
+    else:
+      np.testing.assert_allclose(a, e, rtol=rtol, atol=1e-7)
 
 
 def assert_equal(actual, expected):

@@ -71,7 +71,7 @@ def test_order_is_that_of_the_type():
     _Named(2, 1),
     _Attrs(2, 1),
     (2, 1),
-    np.array([2, 1]),
+    np.array([2, 1], np.int32),
     tf.constant([2, 1]),
   ):
     flat = values.flatten(value, type_spec, 'it')

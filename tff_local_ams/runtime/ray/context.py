@@ -47,26 +47,25 @@ class RayContext(contexts.CompiledContext):
     round_deadline: float | None,
   ):
     numbers = itertools.count()
+
+    def close() -> None:
+      actors.close()
+      connection.close()
+
     super().__init__(
       lambda compiled: (
         _RoundOnRay(
           compiled, next(numbers), actors, clients_per_shard, round_deadline
         ).run
       ),
-      actors.stop,
+      close,
     )
     self._pool = actors
-    self._connection = connection
 
   def worker_pids(self) -> list[int]:
     """Returns the process ids of the workers, once all have started."""
     ray = cluster.import_ray()
     return ray.get([actor.pid.remote() for actor in self._pool.actors])
-
-  def close(self) -> None:
-    """Ends the workers, and Ray if it was started for them."""
-    self._pool.close()
-    self._connection.close()
 
 
 class _RoundOnRay:
@@ -88,6 +87,8 @@ class _RoundOnRay:
     self._graphs = shards.StoredGraphs(
       number, cluster.import_ray().put(compiled.clients), client_types
     )
+    # Where it cannot be imported, it need not go to the actors.
+    graphs.GraphFunction(compiled.clients.work)
     self._zero = graphs.GraphFunction(compiled.clients.zero)
     self._merge = graphs.GraphFunction(compiled.clients.merge)
     self._pool = actors

@@ -15,8 +15,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-# Of tf.data's policies: random numbers, say, may be drawn elsewhere.
-_IGNORE_EXTERNAL_STATE = 1
+from tff_local_ams.runtime import data_sets
 
 
 class ArrayMessage(NamedTuple):
@@ -100,11 +99,7 @@ def leaf_types(type_spec: tff.Type) -> Iterator[tff.Type]:
 def _pack_dataset(
   variant: tf.Tensor, type_spec: tff.SequenceType
 ) -> PipelineMessage | ElementsMessage:
-  graph = tf.raw_ops.DatasetToGraphV2(
-    input_dataset=variant,
-    external_state_policy=_IGNORE_EXTERNAL_STATE,
-    strip_device_assignment=True,
-  ).numpy()
+  graph = data_sets.serialize(variant)
   # The operations that call Python are PyFunc, EagerPyFunc, PyFuncStateless.
   # Data that happen to have the word in them are sent the other way, as well.
   if b'PyFunc' not in graph:

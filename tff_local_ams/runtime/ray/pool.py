@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tff_local_ams.runtime import stopping
 from tff_local_ams.runtime.ray import cluster
 from tff_local_ams.runtime.ray import shards
 
@@ -36,7 +37,6 @@ class ActorPool:
     self._new = set(range(num_actors))
     self._failed_starts = 0
     self._lock = threading.Lock()
-    self._run: _Run | None = None
 
   def run(self, round_shards: shards.Shards, deadline: float | None) -> None:
     """Does the shards of a round.
@@ -53,21 +53,14 @@ class ActorPool:
     with self._lock:
       if not self._actors:
         raise RuntimeError('This Ray context is closed.')
-      self._run = run = _Run(self, round_shards, deadline)
+      run = _Run(self, round_shards, deadline)
       try:
-        run.until_done()
+        with stopping.stopped_by(run.stop):
+          run.until_done()
       except BaseException:
         # Also for Ctrl-C: nobody waits for what they are doing.
         run.abandon()
         raise
-      finally:
-        self._run = None
-
-  def stop(self) -> None:
-    """Lets the round that is run in another thread end with an error."""
-    run = self._run
-    if run is not None:
-      run.stop()
 
   def close(self) -> None:
     """Ends the actors."""
@@ -154,8 +147,9 @@ class _Run:
   def stop(self) -> None:
     """Lets `until_done`, in another thread, end with an error."""
     self._is_stopped = True
-    for actor in self._pool.actors:
-      self._ray.kill(actor)  # Calls of it are ready then.
+    if self._calls:
+      for actor in self._pool.actors:
+        self._ray.kill(actor)  # Calls of it are ready then.
 
   def _give_shards(self) -> None:
     while self._idle and self._waiting and not self._is_late():

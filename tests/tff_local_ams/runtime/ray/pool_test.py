@@ -1,6 +1,7 @@
 """A pool of actors does all shards, whatever becomes of its actors."""
 
 import concurrent.futures
+import contextvars
 import threading
 
 import numpy as np
@@ -10,6 +11,7 @@ import tensorflow_federated as tff
 
 from tests.tff_local_ams.runtime.ray import fake_ray
 from tff_local_ams import runtime
+from tff_local_ams.runtime import stopping
 from tff_local_ams.runtime.ray import messages
 from tff_local_ams.runtime.ray import pool
 from tff_local_ams.runtime.ray import shards
@@ -301,18 +303,26 @@ def test_stop_from_another_thread(ray, actors):
     return PENDING
 
   ray.on_run = run
-  with concurrent.futures.ThreadPoolExecutor(1) as threads:
-    a_round = threads.submit(_run, actors)
+  with (
+    concurrent.futures.ThreadPoolExecutor(1) as threads,
+    stopping.stoppable() as stop,
+  ):
+    context = contextvars.copy_context()
+    a_round = threads.submit(context.run, _run, actors)
     assert at_work.wait(60)
-    actors.stop()
+    stop()
     with pytest.raises(concurrent.futures.CancelledError):
       a_round.result()
   ray.on_run = _sum
   assert _run(actors) == _ALL
 
 
-def test_stop_without_a_round(actors):
-  actors.stop()
+def test_stop_before_a_round(ray, actors):
+  with stopping.stoppable() as stop:
+    stop()
+    with pytest.raises(concurrent.futures.CancelledError):
+      _run(actors)
+  assert not any(actor.is_dead for actor in ray.actors)
   assert _run(actors) == _ALL
 
 
