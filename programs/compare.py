@@ -226,7 +226,11 @@ def _check(
 
 
 def _tuning_rounds(setting: settings.Setting, config: CompareConfig) -> int:
-  return config.tuning_rounds or setting.schedule.rounds
+  rounds = setting.schedule.rounds
+  if config.iterations is not None:
+    # With many local steps there may be fewer.
+    return min(config.tuning_rounds or rounds, rounds)
+  return config.tuning_rounds or rounds
 
 
 def _algorithm_names() -> list[str]:

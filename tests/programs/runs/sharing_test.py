@@ -13,11 +13,14 @@ from tff_local_ams import runtime
 _OPTIONS = {'train_examples': 20, 'test_examples': 10}
 # TFF's have the clients' rate in their code.
 _RATE_IS_FIXED = ('fedprox', 'mimelite')
+_FAST = ('fedadam', 'silo_local_amsgrad')
 
 
-def _experiment(name, *, seed=0, factor=1.0, options=None, **dataset_options):
+def _experiment(
+  name, *, seed=0, factor=1.0, rounds=2, options=None, **dataset_options
+):
   schedule = experiments.Schedule(
-    rounds=2, local_steps=2, batch_size=8, eval_every=1, seed=seed
+    rounds=rounds, local_steps=2, batch_size=8, eval_every=1, seed=seed
   )
   rates = {
     key: factor * getattr(algorithms.options_type(name)(), key)
@@ -33,7 +36,7 @@ def _experiment(name, *, seed=0, factor=1.0, options=None, **dataset_options):
 
 
 def _train(experiment, folder, workshop=None):
-  folder.mkdir()
+  folder.mkdir(exist_ok=True)
   with runtime.device_context():
     return loop.train(
       experiment,
@@ -69,14 +72,25 @@ def _built(monkeypatch):
   return built
 
 
-@pytest.mark.parametrize('name', algorithms.ALGORITHM_NAMES)
+@pytest.mark.parametrize(
+  'name',
+  [
+    # One of TFF's, and one whose clients have states; all take minutes.
+    pytest.param(name, marks=() if name in _FAST else pytest.mark.slow)
+    for name in algorithms.ALGORITHM_NAMES
+  ],
+)
 def test_same_bits_as_a_process_of_its_own(name, tmp_path, built):
-  other = _experiment(name, seed=1, factor=1.7, validation=True)
-  expected = _train(other, tmp_path / 'own')
+  other = {'seed': 1, 'factor': 1.7, 'validation': True}
+  expected = _train(_experiment(name, **other), tmp_path / 'own')
   workshop = sharing.Workshop()
   first = _train(_experiment(name), tmp_path / 'first', workshop)
   del built[:]
-  second = _train(other, tmp_path / 'second', workshop)
+  # In two parts, of which the other goes on from the one's checkpoint.
+  for rounds in (1, 2):
+    second = _train(
+      _experiment(name, rounds=rounds, **other), tmp_path / 'second', workshop
+    )
   _assert_equal(second, expected)
   assert first.rows[-1]['test/loss'] != second.rows[-1]['test/loss']
   assert len(built) == (name in _RATE_IS_FIXED)
