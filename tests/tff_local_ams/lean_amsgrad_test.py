@@ -290,6 +290,19 @@ def test_reduces_to_local_sgd():
   )
 
 
+def test_state_of_the_plain_process_is_refused():
+  model = problems.functional_model(problems.QUADRATIC)
+  lean = tff_local_ams.build_lean_local_amsgrad(model, 0.01)
+  state = tff_local_ams.build_local_amsgrad(model, 0.01).initialize()
+  with pytest.raises(TypeError) as caught:
+    lean.next(state, problems.client_data({0: 1}, 0))
+  assert str(caught.value) == (
+    'This is no state of this process: the state.aggregator must have 6 '
+    'elements (first_moment, second_moment, max_second_moment, mean_steps, '
+    'epsilon, means), found 4.'
+  )
+
+
 def test_momentum_is_amsgrads_where_k_is_one():
   """With a denominator that stays: beta_2 = 1 keeps v at zero."""
   beta_1, rounds = 0.9, [{0: 1}] * 5

@@ -58,7 +58,10 @@ def round_program(
 
   def program(arg: Any) -> Any:
     state, *client_args = _unpack(arg, 1 + len(compiled.client_types))
-    state = values.flatten(state, compiled.state_type, 'the state')
+    try:
+      state = values.flatten(state, compiled.state_type, 'the state')
+    except TypeError as error:
+      raise TypeError(f'This is no state of this process: {error}') from None
     results = run_clients(
       prepare(state), _clients(client_args, compiled.client_types)
     )

@@ -141,9 +141,9 @@ def _elements(value: Any, type_spec: tff.StructType, name: str) -> list[Any]:
       f'{name} must be a structure like {type_spec}, found {describe(value)}.'
     )
   if len(elements) != len(keys):
+    named = '' if None in keys else f' ({", ".join(keys)})'
     raise TypeError(
-      f'{name} must have {len(keys)} elements like {type_spec}, found '
-      f'{len(elements)}.'
+      f'{name} must have {len(keys)} elements{named}, found {len(elements)}.'
     )
   return elements
 

@@ -137,7 +137,7 @@ _WRONG = {
     {'b': 1, 'c': 2},
     r"^it must have the keys \['b', 'a'\], found \['b', 'c'\]\.$",
   ),
-  'too few': (_PAIR, [1], r'^it must have 2 elements like <b=.*, found 1\.$'),
+  'too few': (_PAIR, [1], r'^it must have 2 elements \(b, a\), found 1\.$'),
   'too many': (_PAIR, [1, 2, 3], r'^it must have 2 elements .*, found 3\.$'),
   'kind': (
     _PAIR,
