@@ -171,10 +171,10 @@ def _personalize():
       )
       return loss
 
-    for batch in train:
+    for batch in train.batch(3):
       step(batch)
     total = 0.0
-    for batch in test:
+    for batch in test.batch(3):
       total += model.forward_pass(batch, training=False).loss
     return collections.OrderedDict(loss=total)
 
@@ -187,7 +187,7 @@ def test_personalization():
     problems.keras_model_fn(),
     collections.OrderedDict(sgd=_personalize),
     lambda model, dataset: collections.OrderedDict(
-      loss=dataset.reduce(
+      loss=dataset.batch(3).reduce(
         0.0, lambda s, b: s + model.forward_pass(b, training=False).loss
       )
     ),
@@ -195,11 +195,11 @@ def test_personalization():
   weights = tff.learning.models.ModelWeights.from_model(
     problems.keras_model_fn()()
   )
-  weights = tf.nest.map_structure(
-    lambda v: v.numpy(), weights.convert_variables_to_arrays()
-  )
+  weights = weights.convert_variables_to_arrays()
   data = [
-    collections.OrderedDict(train_data=dataset, test_data=dataset)
+    collections.OrderedDict(
+      train_data=dataset.unbatch(), test_data=dataset.unbatch()
+    )
     for dataset in problems.client_data({0: 2, 1: 1}, 0)
   ]
   _on_both(lambda: evaluate(weights, data))
