@@ -23,7 +23,8 @@ from tff_local_ams import optimizers
 from tff_local_ams import process_parts
 from tff_local_ams import variants
 
-_DEFAULT_UPLOAD_BITS = 4
+# The fewest that cost the CNN of `emnist_style` less than half a point.
+_DEFAULT_UPLOAD_BITS = 1
 
 
 def build_lean_local_amsgrad(
@@ -86,7 +87,7 @@ def build_lean_local_amsgrad(
     epsilon: What v_hat is at least.
     warm_up_rounds: In how many rounds at the start clients only measure.
     upload_bits: With how many bits a client sends each number: 1, 2, 3, 4, 8,
-      16, or 32 for floats as they are. If `None`, 4. See
+      16, or 32 for floats as they are. If `None`, 1. See
       `compression.build_upload_quantiser`.
     download_bits: With how many bits the server sends each weight: 4, 6, 8, 16,
       or 32 for floats as they are. See `compression.build_download_quantiser`.

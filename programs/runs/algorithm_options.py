@@ -58,7 +58,7 @@ class LeanOptions(AmsgradOptions):
   """
 
   epsilon: float = 1e-5
-  upload_bits: int | None = 4
+  upload_bits: int | None = 1
   download_bits: int | None = 8
 
 
