@@ -151,9 +151,9 @@ def main() -> None:
 
 def _own_data_options(name: str) -> dict[str, Any]:
   """Returns the options of the data set, of which one's own model has none."""
-  options = config_flags.dataset_options_from_flags()
   if ':' not in name:
-    return options
+    return config_flags.dataset_options_from_flags()
+  options = config_flags.given_dataset_options()
   given = [f'--{option}' for option in options if option != 'model']
   if flags.FLAGS['dataset'].present:
     given.append('--dataset')

@@ -103,9 +103,14 @@ def experiment_from_flags() -> experiments.Experiment:
   )
 
 
+def given_dataset_options() -> dict[str, Any]:
+  """Returns the data set's options that were given, right or not."""
+  return _given_options(data.task_options, data.TASK_NAMES)
+
+
 def dataset_options_from_flags() -> dict[str, Any]:
   """Returns the data set's options that were given, which are right."""
-  options = _given_options(data.task_options, data.TASK_NAMES)
+  options = given_dataset_options()
   try:
     experiments.make_dataset_options(flags.FLAGS.dataset, options)
   except checks.ArgumentError as error:

@@ -44,7 +44,11 @@ def run(main: Callable[[], None]) -> None:
   def parse(argv: Sequence[str]) -> list[str]:
     # Not earlier: it takes the place of absl's, which has just been defined.
     help_page.define_flag(sys.modules[main.__module__].__doc__ or '')
-    return _parse(argv)
+    arguments = _parse(argv)
+    # Not later: once absl has begun, TensorFlow makes its context as it is
+    # imported, before eager execution is on, and Keras then takes it for 1.x.
+    lazily.load()
+    return arguments
 
   def main_fn(argv: Sequence[str]) -> None:
     if len(argv) > 1:
@@ -54,7 +58,6 @@ def run(main: Callable[[], None]) -> None:
     if not flags.FLAGS['verbosity'].present:
       # absl would show TFF's own messages, such as those of a round cut short.
       absl_logging.set_verbosity(absl_logging.ERROR)
-    lazily.load()
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
       # From now on `main` can clean up; until here, see `programs/__init__.py`.
       signal.signal(signal.SIGINT, signal.default_int_handler)

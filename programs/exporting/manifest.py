@@ -208,4 +208,4 @@ def _another(value: Any) -> Any:
   """Returns another value that a hyperparameter may have."""
   if np.issubdtype(value.dtype, np.integer):
     return value + 1
-  return value / 2 if value else value + 0.5
+  return np.asarray(value / 2 or 0.5, value.dtype)

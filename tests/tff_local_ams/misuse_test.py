@@ -103,7 +103,8 @@ def test_wrong_elements(process):
     "dtype=tf.float32, name=None)), ('y', TensorSpec(shape=(None,), "
     "dtype=tf.int32, name=None))]), found OrderedDict([('x', "
     'TensorSpec(shape=(None, 2), dtype=tf.float64, name=None)), '
-    "('y', TensorSpec(shape=(None,), dtype=tf.int32, name=None))])."
+    "('y', TensorSpec(shape=(None,), dtype=tf.int32, name=None))]): x is of "
+    'float64, not of float32.'
   )
   # The message is not hidden below what it says already, nor below threads.
   shown = ''.join(traceback.format_exception(info.value))

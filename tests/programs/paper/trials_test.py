@@ -17,8 +17,8 @@ def test_each_is_run_once_and_what_was_there_is_counted(
 ):
   ran = []
 
-  def run_trial(folder, trial, on_round):
-    del folder, on_round
+  def run_trial(folder, trial, on_round, workshop):
+    del folder, on_round, workshop
     ran.append(trial)
     diverged_at = 3 if trial.learning_rate == 1e-1 else None
     return made_up.cell(trial, 0.9, diverged_at)
