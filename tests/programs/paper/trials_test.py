@@ -16,10 +16,12 @@ def test_each_is_run_once_and_what_was_there_is_counted(
   tmp_path, monkeypatch, capfd
 ):
   ran = []
+  workshops = []
 
   def run_trial(folder, trial, on_round, workshop):
-    del folder, on_round, workshop
+    del folder, on_round
     ran.append(trial)
+    workshops.append(workshop)
     diverged_at = 3 if trial.learning_rate == 1e-1 else None
     return made_up.cell(trial, 0.9, diverged_at)
 
@@ -32,6 +34,9 @@ def test_each_is_run_once_and_what_was_there_is_counted(
   for trial in (*_TRIALS, _TRIALS[2]):
     runner(trial)
   assert runner(_TRIALS[0]) == first
+  # What one of them has built, the others use again.
+  assert all(workshop is workshops[0] for workshop in workshops)
+  assert workshops[0] is not None
   runner.close()
   assert ran == _TRIALS
   output, errors = capfd.readouterr()
