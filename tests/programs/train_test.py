@@ -166,6 +166,16 @@ def test_output(tmp_path, run_program):
   assert not scalars
 
 
+def test_models_with_flattened_images_train(tmp_path, run_program):
+  # Its layer asks whether execution is eager, which TensorFlow does not know
+  # where it is imported too late.
+  done = run_program(
+    *('-m', 'programs.train', '--dataset=mnist', '--model=mlp'),
+    *('--local_steps=1', '--rounds=1', f'--output_dir={tmp_path}'),
+  )
+  assert (done.returncode, done.stderr) == (0, '')
+
+
 def test_tensorboard_starts(run_program):
   # It breaks with a setuptools that has no pkg_resources.
   done = run_program('-m', 'tensorboard.main', '--version_tb')
