@@ -50,13 +50,22 @@ def zeros(spec: tf.TensorSpec) -> Factors:
   return mean_square(tf.zeros(spec.shape, spec.dtype))
 
 
+def means(t: tf.Tensor) -> Factors:
+  """Returns the row means and the column means of a tensor."""
+  if t.shape.rank < 2:
+    return Factors(t, ())
+  matrix = tf.reshape(t, _matrix_shape(t.shape))
+  return Factors(tf.reduce_mean(matrix, axis=1), tf.reduce_mean(matrix, axis=0))
+
+
 def mean_square(g: tf.Tensor) -> Factors:
   """Returns the row means and the column means of `g**2`."""
-  square = tf.math.square(g)
-  if g.shape.rank < 2:
-    return Factors(square, ())
-  matrix = tf.reshape(square, _matrix_shape(g.shape))
-  return Factors(tf.reduce_mean(matrix, axis=1), tf.reduce_mean(matrix, axis=0))
+  return means(tf.math.square(g))
+
+
+def num_averaged(shape: tf.TensorShape) -> int:
+  """Returns of how many numbers each mean is made, at least."""
+  return 1 if shape.rank < 2 else min(_matrix_shape(shape))
 
 
 def next_mean_square(u: Factors, g: tf.Tensor, beta_2: Any) -> Factors:
@@ -68,17 +77,22 @@ def next_mean_square(u: Factors, g: tf.Tensor, beta_2: Any) -> Factors:
   )
 
 
-def maximum(old: Factors, new: Factors) -> Factors:
+def maximum(old: Factors, new: Factors, floor: Any = None) -> Factors:
   """Returns `max(R, r)` and `max(C, c / mean(c))`, the next maxima.
 
   Args:
     old: The maxima R and C so far, zero at the start.
     new: The moment's means r and c.
+    floor: What mean(c) is taken for where it is less; if `None`, there is no
+      such number.
   """
   rows = tf.math.maximum(old.rows, new.rows)
   if isinstance(new.columns, tuple):
     return Factors(rows, ())
-  share = tf.math.divide_no_nan(new.columns, tf.reduce_mean(new.columns))
+  mean = tf.reduce_mean(new.columns)
+  if floor is not None:
+    mean = tf.math.maximum(mean, tf.cast(floor, mean.dtype))
+  share = tf.math.divide_no_nan(new.columns, mean)
   return Factors(rows, tf.math.maximum(old.columns, share))
 
 

@@ -93,7 +93,9 @@ def build_lean_local_amsgrad(
     server_learning_rate: How much of the mean update is applied.
     client_weighting: Whether clients count equally or by their examples.
     model_aggregator: A factory for the mean of the model deltas, in place of
-      the quantiser of `upload_bits`: a private, robust or secure one.
+      the quantiser of `upload_bits`: a robust or secure one. A private one
+      leaves the moments and counts as they are: for privacy there is
+      `build_private_local_amsgrad`.
     metrics_aggregator: As in `tff.learning`.
     participation_aggregator: A factory for the counts of clients.
     batch_loop: How clients go through their batches.
