@@ -44,6 +44,7 @@ def main() -> None:
       bar.on_round,
       checkpoint_every=output.checkpoint_every,
       keep_checkpoints=output.keep_checkpoints,
+      announce=print,
     )
   title = (
     f'{algorithms.algorithm_title(experiment.algorithm)} on '

@@ -18,6 +18,12 @@ _RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
   'warm_up_rounds': (lambda x: x >= 0, 'at least 0'),
   'proximal_strength': (lambda x: x >= 0, 'at least 0'),
   'momentum': (lambda x: 0 <= x < 1, 'in [0, 1)'),
+  'noise_multiplier': (lambda x: x >= 0, 'at least 0'),
+  'clip_norm': (lambda x: x > 0, 'positive'),
+  'adaptive_clipping': (lambda x: x in (False, True), 'true or false'),
+  'population': (lambda x: x >= 1, 'at least 1'),
+  'delta': (lambda x: 0 < x < 1, 'in (0, 1)'),
+  'max_epsilon': (lambda x: x > 0, 'positive'),
   'upload_bits': (UPLOAD_BITS.__contains__, 'one of 1, 2, 3, 4, 8, 16, 32'),
   'download_bits': (DOWNLOAD_BITS.__contains__, 'one of 4, 6, 8, 16, 32'),
 }

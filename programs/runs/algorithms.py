@@ -14,12 +14,13 @@ import tensorflow_federated as tff
 
 import tff_local_ams
 from programs.runs import algorithm_options
+from programs.runs import privacy_options
 
 
 class _Entry(NamedTuple):
   title: str
   options: type[Any]
-  build: Callable[[Any, Any], Any]
+  build: Callable[..., Any]
   # The rates that are worth trying, by option.
   rates: Mapping[str, tuple[float, ...]]
 
@@ -39,6 +40,11 @@ def options_type(name: str) -> type[Any]:
   return _REGISTRY[name].options
 
 
+def is_private(name: str) -> bool:
+  """Returns whether an algorithm adds noise, for which there is an account."""
+  return issubclass(_REGISTRY[name].options, privacy_options.PrivacyOptions)
+
+
 def algorithm_title(name: str) -> str:
   """Returns what people call the algorithm."""
   return _REGISTRY[name].title
@@ -53,7 +59,9 @@ def rate_grid(name: str) -> list[dict[str, float]]:
   ]
 
 
-def build_process(name: str, model_fn: Any, options: Any) -> Any:
+def build_process(
+  name: str, model_fn: Any, options: Any, schedule: Any = None
+) -> Any:
   """Builds a `LearningProcess`, or a `SiloProcess` for the silo algorithms.
 
   Args:
@@ -61,8 +69,13 @@ def build_process(name: str, model_fn: Any, options: Any) -> Any:
     model_fn: A no-arg function that returns a new
       `tff.learning.models.VariableModel`.
     options: An instance of `options_type(name)`.
+    schedule: The resolved `experiments.Schedule`; for private algorithms, to
+      whose sums and steps its numbers belong.
   """
-  return _REGISTRY[name].build(model_fn, options)
+  build = _REGISTRY[name].build
+  if is_private(name):
+    return build(model_fn, options, schedule)
+  return build(model_fn, options)
 
 
 def _ours(build_fn: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
@@ -182,6 +195,59 @@ def _mime_lite(
   )
 
 
+def _mechanism(options: Any, schedule: Any) -> tff_local_ams.privacy.Mechanism:
+  arguments = (
+    options.noise_multiplier,
+    schedule.clients_per_round,
+    options.clip_norm,
+  )
+  if options.adaptive_clipping:
+    return tff_local_ams.privacy.gaussian_adaptive(*arguments)
+  return tff_local_ams.privacy.gaussian_fixed(*arguments)
+
+
+def _private_amsgrad(
+  model_fn: Any, options: privacy_options.PrivateAmsgradOptions, schedule: Any
+) -> tff.learning.templates.LearningProcess:
+  return tff_local_ams.build_private_local_amsgrad(
+    model_fn,
+    options.learning_rate,
+    _mechanism(options, schedule),
+    local_steps=schedule.local_steps,
+    beta_1=options.beta_1,
+    beta_2=options.beta_2,
+    epsilon=options.epsilon,
+    upload_bits=options.upload_bits or 32,
+    download_bits=options.download_bits or 32,
+    server_learning_rate=options.server_learning_rate,
+  )
+
+
+def _private_fed_avg(
+  server_optimizer_fn: Callable[[Any], Any],
+) -> Callable[[Any, Any, Any], tff.learning.templates.LearningProcess]:
+  """Returns a builder of TFF's federated averaging with noise."""
+
+  def build(model_fn: Any, options: Any, schedule: Any) -> Any:
+    records = None
+    if options.upload_bits and options.upload_bits < 32:
+      records = tff_local_ams.compression.build_record_quantiser(
+        options.upload_bits
+      )
+    return tff.learning.algorithms.build_unweighted_fed_avg(
+      model_fn,
+      _client_sgd(options),
+      server_optimizer_fn(options),
+      model_aggregator=_mechanism(options, schedule).build_factory(
+        records, specs=None
+      ),
+      metrics_aggregator=tff_local_ams.privacy.release_no_metrics,
+      **_wire(model_fn, None, options.download_bits),
+    )
+
+  return build
+
+
 _REGISTRY = {
   'local_amsgrad': _Entry(
     'Local AMSGrad',
@@ -202,6 +268,12 @@ _REGISTRY = {
     'Local AMSGrad, lean',
     algorithm_options.LeanOptions,
     _lean,
+    _ADAPTIVE_RATES,
+  ),
+  'local_amsgrad_private': _Entry(
+    'Local AMSGrad, private',
+    privacy_options.PrivateAmsgradOptions,
+    _private_amsgrad,
     _ADAPTIVE_RATES,
   ),
   'silo_local_amsgrad': _Entry(
@@ -232,6 +304,18 @@ _REGISTRY = {
     'FedAdam',
     algorithm_options.ServerAdamOptions,
     _fed_avg(_client_sgd, _server_adam),
+    _SERVER_RATES,
+  ),
+  'fedavg_private': _Entry(
+    'DP-FedAvg',
+    privacy_options.PrivateSgdOptions,
+    _private_fed_avg(_server_sgd),
+    {'learning_rate': (0.03, 0.1, 0.3), 'server_learning_rate': (1.0, 2.0)},
+  ),
+  'fedadam_private': _Entry(
+    'DP-FedAdam',
+    privacy_options.PrivateServerAdamOptions,
+    _private_fed_avg(_server_adam),
     _SERVER_RATES,
   ),
   'fedyogi': _Entry(

@@ -51,6 +51,7 @@ class Trainer(abc.ABC):
       schedule.clients_per_round,
       schedule.seed,
       schedule.dropout,
+      poisson=algorithms.is_private(experiment.algorithm),
     )
     self._batches = data.ClientBatches(
       task.train, schedule.local_steps, schedule.batch_size, schedule.seed
@@ -77,12 +78,16 @@ class Trainer(abc.ABC):
   def run_round(self, state: Any, round_number: int) -> RoundOutput:
     """Trains for a round; rounds are numbered from 1."""
     cohort = self._sampler.sample(round_number)
-    if not cohort.answering:
-      return RoundOutput(state, None, cohort)
     client_data = [
       self._batches.dataset(client_id, round_number)
       for client_id in cohort.answering
     ]
+    if not client_data:
+      if not self._sampler.poisson:
+        return RoundOutput(state, None, cohort)
+      # That nobody was drawn must not show: there is noise all the same.
+      anybody = self._sampler.client_ids[0]
+      client_data = [self._batches.dataset(anybody, round_number).take(0)]
     state, metrics = self._next(state, cohort.answering, client_data)
     return RoundOutput(state, metrics, cohort)
 
@@ -97,7 +102,10 @@ def build_trainer(
     task: Its data.
   """
   process = algorithms.build_process(
-    experiment.algorithm, task.model_fn, experiment.algorithm_options
+    experiment.algorithm,
+    task.model_fn,
+    experiment.algorithm_options,
+    experiment.schedule,
   )
   if isinstance(process, tff_local_ams.SiloProcess):
     return _SiloTrainer(experiment, task, process)

@@ -167,6 +167,10 @@ def _class_names(value):
     ('local_amsgrad', {'MomentsState'}),
     ('local_amsgrad_lean', {'LeanState', 'Factors'}),
     (
+      'local_amsgrad_private',
+      {'LeanState', 'Factors', 'DPAggregatorState', '_GlobalState'},
+    ),
+    (
       'silo_local_amsgrad',
       {'_SiloState', 'SiloState', 'Moments', 'MomentsState'},
     ),
