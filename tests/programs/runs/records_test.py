@@ -168,7 +168,10 @@ def _class_names(value):
     ('local_amsgrad_lean', {'LeanState', 'Factors'}),
     (
       'local_amsgrad_private',
-      {'LeanState', 'Factors', 'DPAggregatorState', '_GlobalState'},
+      {
+        *('LeanState', 'Factors', 'DPAggregatorState', '_GlobalState'),
+        '_GaussianDpEventNamedTupleWrapper',
+      },
     ),
     (
       'silo_local_amsgrad',
