@@ -35,6 +35,9 @@ class ClientSampler:
     seed: Determines the cohorts.
     dropout: The probability, in [0, 1), with which a client that was asked
       never answers. Who is asked does not depend on it.
+    poisson: Whether each client is asked with the same probability, whoever
+      else is, as differential privacy has it. Then `clients_per_round` is how
+      many are asked on average.
 
   Examples:
     >>> import data
@@ -52,11 +55,13 @@ class ClientSampler:
   clients_per_round: int
   seed: int = 0
   dropout: float = 0.0
+  poisson: bool = False
 
   def __post_init__(self):
     checks.check_count('clients_per_round', self.clients_per_round)
     checks.check_seed('seed', self.seed)
     checks.check_dropout('dropout', self.dropout)
+    checks.check_flag('poisson', self.poisson)
     if self.clients_per_round > len(self.client_ids):
       raise checks.ArgumentError(
         '`clients_per_round` must be at most the number of clients, '
@@ -71,13 +76,15 @@ class ClientSampler:
       round_number: The number of the round, from 0.
     """
     checks.check_seed('round_number', round_number)
+    size, num_clients = self.clients_per_round, len(self.client_ids)
+    if self.poisson:
+      sizes = randomness.generator('cohort size', self.seed, round_number)
+      size = int(sizes.binomial(num_clients, size / num_clients))
     numbers = randomness.generator('cohort', self.seed, round_number).choice(
-      len(self.client_ids), self.clients_per_round, replace=False
+      num_clients, size, replace=False
     )
     selected = tuple(self.client_ids[int(number)] for number in numbers)
-    luck = randomness.generator('dropout', self.seed, round_number).random(
-      self.clients_per_round
-    )
+    luck = randomness.generator('dropout', self.seed, round_number).random(size)
     answering = tuple(
       client_id
       for client_id, u in zip(selected, luck, strict=True)

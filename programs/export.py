@@ -106,6 +106,11 @@ def main() -> None:
     _own_data_options(name),
     config_flags.algorithm_options_from_flags(),
   )
+  if algorithms.is_private(experiment.algorithm):
+    raise errors.UsageError(
+      f'{experiment.algorithm} has noise for a number of clients a round, '
+      'which is not known here: export local_amsgrad or local_amsgrad_lean.'
+    )
   folder = folders.make_folder(config.output_dir)
   artifacts.check_folder(folder)
   model = _own_model(name) if ':' in name else _dataset_model(experiment)

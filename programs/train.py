@@ -64,6 +64,7 @@ def main() -> None:
       on_round,
       checkpoint_every=output.checkpoint_every,
       keep_checkpoints=output.keep_checkpoints,
+      announce=print,
     )
   figures.draw_training(result.rows, title, folder / 'curves.png')
   trained_model.export_model(result.task, result.weights, folder / 'model')

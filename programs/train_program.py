@@ -22,6 +22,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import data
@@ -43,6 +45,7 @@ with lazily.imported():
   from programs.federated_program import managers
   from programs.federated_program import platform
   from programs.runs import loop
+  from programs.runs import privacy_account
   from programs.runs import records
   from programs.runs import trained_model
 
@@ -57,10 +60,18 @@ async def train(
   process: tff.learning.templates.LearningProcess,
   schedule: experiments.Schedule,
   target: platform.Platform,
+  begin_round: Callable[[], None] = lambda: None,
 ) -> None:
-  """Trains, or goes on training, on a platform whose context is the default."""
+  """Trains, or goes on training, on a platform whose context is the default.
+
+  Args:
+    process: What to train with.
+    schedule: For how many rounds, and with how many clients.
+    target: What depends on where it runs.
+    begin_round: Called before each round.
+  """
   await tff.learning.programs.train_model(
-    train_process=_AttendedProcess(process),
+    train_process=_AttendedProcess(process, begin_round),
     train_data_source=target.data_source,
     train_per_round_clients=schedule.clients_per_round,
     train_total_rounds=schedule.rounds,
@@ -75,12 +86,18 @@ async def train(
 class _AttendedProcess:
   """A process for which a round that nobody attends changes nothing."""
 
-  def __init__(self, process: tff.learning.templates.LearningProcess):
+  def __init__(
+    self,
+    process: tff.learning.templates.LearningProcess,
+    begin_round: Callable[[], None],
+  ):
     self._process = process
+    self._begin_round = begin_round
     self.initialize = process.initialize
     self.get_model_weights = process.get_model_weights
 
   def next(self, state: Any, client_data: Any) -> Any:
+    self._begin_round()
     if client_data:
       return self._process.next(state, client_data)
     return tff.learning.templates.LearningProcessOutput(
@@ -109,21 +126,34 @@ def main() -> None:
         may_grow='schedule.rounds',
       )
     )
-    bar = stack.enter_context(progress.Rounds(experiment.schedule.rounds))
+    schedule = experiment.schedule
+    account = privacy_account.open_account(experiment, folder)
+    if account:
+      print(account.describe())
+      done = max(asyncio.run(run_records.versions()), default=0)
+      schedule = dataclasses.replace(schedule, rounds=account.last_round(done))
+    bar = stack.enter_context(progress.Rounds(schedule.rounds))
+
+    def on_round(round_number: int, metrics: Any) -> None:
+      if account and metrics is None:
+        account.resume(round_number)
+      bar.on_round(round_number, metrics)
+
     recorder = managers.RoundRecorder(
       run_records,
-      bar.on_round,
-      last_round=experiment.schedule.rounds,
+      on_round,
+      last_round=schedule.rounds,
       checkpoint_every=output.checkpoint_every,
     )
     context = stack.enter_context(runtime_flags.asynchronous_from_flags())
     local = platform.build_platform(
-      context, experiment, task, process, run_records, recorder, folder
+      context, experiment, task, process, run_records, recorder, folder, account
     )
 
     async def train_and_save() -> None:
       try:
-        await train(process, experiment.schedule, local)
+        begin_round = account.begin_round if account else lambda: None
+        await train(process, schedule, local, begin_round)
       except (asyncio.CancelledError, loop.Diverged):
         await recorder.save_newest()
         raise
@@ -134,9 +164,11 @@ def main() -> None:
       if not recorder.round_number:
         raise
       raise KeyboardInterrupt(
-        f'{recorder.round_number} of {experiment.schedule.rounds} rounds are '
+        f'{recorder.round_number} of {schedule.rounds} rounds are '
         'done; the same command goes on from there.'
       ) from None
+  if account and (words := account.describe_end(schedule.rounds)):
+    print(words)
   weights = recorder.program_state.state.global_model_weights
   trained_model.export_model(task, weights, folder / 'model')
   records.print_files(folder)
@@ -146,7 +178,10 @@ def _build_process(
   experiment: experiments.Experiment, task: data.Task
 ) -> tff.learning.templates.LearningProcess:
   process = algorithms.build_process(
-    experiment.algorithm, task.model_fn, experiment.algorithm_options
+    experiment.algorithm,
+    task.model_fn,
+    experiment.algorithm_options,
+    **algorithms.schedule_argument(experiment.algorithm, experiment.schedule),
   )
   if isinstance(process, tff_local_ams.SiloProcess):
     raise errors.UsageError(

@@ -8,12 +8,14 @@ from tff_local_ams import aggregators
 from tff_local_ams import communication
 from tff_local_ams import compression
 from tff_local_ams import optimizers
+from tff_local_ams import privacy
 from tff_local_ams import runtime
 from tff_local_ams import theory
 from tff_local_ams.lean_amsgrad import build_lean_local_amsgrad
 from tff_local_ams.lean_amsgrad import lean_max_second_moment
 from tff_local_ams.local_amsgrad import build_local_amsgrad
 from tff_local_ams.local_sgd import build_local_sgd
+from tff_local_ams.private_amsgrad import build_private_local_amsgrad
 from tff_local_ams.silo_process import SiloProcess
 from tff_local_ams.silo_process import SiloProcessOutput
 from tff_local_ams.silo_process import SiloState
@@ -34,12 +36,14 @@ __all__ = [
   'build_lean_local_amsgrad',
   'build_local_amsgrad',
   'build_local_sgd',
+  'build_private_local_amsgrad',
   'build_silo_local_amsgrad',
   'build_silo_naive_amsgrad',
   'communication',
   'compression',
   'lean_max_second_moment',
   'optimizers',
+  'privacy',
   'runtime',
   'theory',
 ]

@@ -40,6 +40,7 @@ class Range(NamedTuple):
 NONNEGATIVE = Range('nonnegative', lambda x: x >= 0)
 POSITIVE = Range('positive', lambda x: x > 0)
 BELOW_ONE = Range('in [0, 1)', lambda x: (x >= 0) & (x < 1))
+BETWEEN = Range('in (0, 1)', lambda x: (x > 0) & (x < 1))
 UP_TO_ONE = Range('in [0, 1]', lambda x: (x >= 0) & (x <= 1))
 
 
@@ -80,6 +81,12 @@ def check_count(name: str, value: Any, *, at_least: int) -> None:
     raise ArgumentError(
       f'`{name}` must be at least {at_least}, found {value!r}.', name
     )
+
+
+def check_flag(name: str, value: Any) -> None:
+  """Raises unless `value` is `True` or `False`."""
+  if not isinstance(value, bool):
+    raise TypeError(f'`{name}` must be True or False, found {value!r}.')
 
 
 def check_instance(name: str, value: Any, kind: type) -> None:

@@ -158,7 +158,7 @@ def _build_initialize(parts: process_parts.Parts) -> tff.Computation:
         tff.federated_zip(
           ClientWorkState(
             tff.federated_eval(parts.hparams.initialize, tff.SERVER),
-            parts.participation.initialize(),
+            _initial_participation(parts),
           )
         ),
         parts.aggregator.initialize(),
@@ -167,6 +167,12 @@ def _build_initialize(parts: process_parts.Parts) -> tff.Computation:
     )
 
   return init_fn
+
+
+def _initial_participation(parts: process_parts.Parts) -> Any:
+  if parts.participation is None:
+    return tff.federated_value((), tff.SERVER)
+  return parts.participation.initialize()
 
 
 def _build_shared(
@@ -230,14 +236,25 @@ def _next(
   )
   shared = tff.federated_broadcast(tff.federated_map(shared_fn, state))
   output = tff.federated_map(client_fn, (sent.result, shared, *client_values))
-  participation = parts.participation.next(
-    state.client_work.participation, output.participation
+  client_metrics = collections.OrderedDict(
+    train=parts.metrics_aggregation(output.metrics)
   )
+  if parts.participation is None:
+    # As far as is known.
+    participating = tff.federated_value(1, tff.SERVER)
+    participation_state = state.client_work.participation
+  else:
+    participation = parts.participation.next(
+      state.client_work.participation, output.participation
+    )
+    participating = participation.result.participating
+    participation_state = participation.state
+    client_metrics['participation'] = participation.result
   hparams = tff.federated_map(
     parts.hparams.for_clients, state.client_work.hyperparameters
   )
   summary = aggregators.RoundSummary(
-    hparams[optimizers.LEARNING_RATE_KEY], participation.result.participating
+    hparams[optimizers.LEARNING_RATE_KEY], participating
   )
   aggregate = parts.aggregator.next(
     state.aggregator, output.upload, output.weight, tff.federated_zip(summary)
@@ -255,13 +272,9 @@ def _next(
   new_state = LearningAlgorithmState(
     finalized.result,
     sent.state,
-    tff.federated_zip(ClientWorkState(next_hparams, participation.state)),
+    tff.federated_zip(ClientWorkState(next_hparams, participation_state)),
     aggregate.state,
     finalized.state,
-  )
-  client_metrics = collections.OrderedDict(
-    train=parts.metrics_aggregation(output.metrics),
-    participation=participation.result,
   )
   metrics = collections.OrderedDict(
     distributor=sent.measurements,

@@ -48,22 +48,32 @@ def means(v: tf.Tensor) -> Factors:
   return Factors(_mean(matrix, 1), _mean(_mean(few_rows, 1), 0))
 
 
+def num_averaged(shape: tf.TensorShape) -> int:
+  """Returns of how many numbers each mean is made, at least."""
+  return 1 if shape.rank < 2 else min(_matrix_shape(shape))
+
+
 def _mean(x: tf.Tensor, axis: int) -> tf.Tensor:
   # The sum of large numbers may be infinite, which their mean is not.
   return tf.reduce_sum(x / x.shape[axis], axis)
 
 
-def maximum(old: Factors, new: Factors) -> Factors:
+def maximum(old: Factors, new: Factors, floor: Any = None) -> Factors:
   """Returns `max(R, r)` and `max(C, c / mean(c))`, the next maxima.
 
   Args:
     old: The maxima R and C so far, zero at the start.
     new: The moment's means r and c.
+    floor: What mean(c) is taken for where it is less; if `None`, there is no
+      such number.
   """
   rows = tf.math.maximum(old.rows, new.rows)
   if isinstance(new.columns, tuple):
     return Factors(rows, ())
-  share = tf.math.divide_no_nan(new.columns, tf.reduce_mean(new.columns))
+  mean = tf.reduce_mean(new.columns)
+  if floor is not None:
+    mean = tf.math.maximum(mean, tf.cast(floor, mean.dtype))
+  share = tf.math.divide_no_nan(new.columns, mean)
   return Factors(rows, tf.math.maximum(old.columns, share))
 
 

@@ -31,7 +31,12 @@ _RANGES = {
   'epsilon': _checks.POSITIVE,
   'momentum': _checks.BELOW_ONE,
   'proximal_strength': _checks.NONNEGATIVE,
+  'noise_multiplier': _checks.NONNEGATIVE,
+  'clip_norm': _checks.POSITIVE,
+  'delta': _checks.BETWEEN,
+  'max_epsilon': _checks.POSITIVE,
 }
+_COUNTS = {'warm_up_rounds': 0, 'population': 1}
 _BITS = {
   'upload_bits': compression.UPLOAD_BITS,
   'download_bits': compression.DOWNLOAD_BITS,
@@ -77,8 +82,10 @@ def check_hparam(name: str, value: Any) -> None:
   """
   if name in _BITS:
     arguments.check_bits(name, value, _BITS[name])
-  elif name == 'warm_up_rounds':
-    _checks.check_count(name, value, at_least=0)
+  elif name in _COUNTS:
+    _checks.check_count(name, value, at_least=_COUNTS[name])
+  elif name == 'adaptive_clipping':
+    _checks.check_flag(name, value)
   else:
     _checks.check_range(name, value, _RANGES[name])
 

@@ -129,7 +129,7 @@ def build_lean_aggregator(
   @tff.federated_computation
   def init_fn():
     state = tff.federated_eval(initial_state, tff.SERVER)
-    return _zip_state(state, means_process.initialize())
+    return zip_state(state, means_process.initialize())
 
   synchronisation = _build_synchronisation(
     init_fn.type_signature.result.member,
@@ -149,7 +149,7 @@ def build_lean_aggregator(
     update, moved = tff.federated_map(
       synchronisation, (state, means.result, summary)
     )
-    new_state = _zip_state(moved, means.state)
+    new_state = zip_state(moved, means.state)
     return upload_means.accept(
       state, new_state, update, summary, means.measurements
     )
@@ -157,7 +157,8 @@ def build_lean_aggregator(
   return tff.templates.AggregationProcess(init_fn, next_fn)
 
 
-def _zip_state(state: Any, means: Any) -> Any:
+def zip_state(state: Any, means: Any) -> Any:
+  """Returns a `LeanState` with other states of the inner aggregators."""
   return tff.federated_zip(
     LeanState(
       state.first_moment,

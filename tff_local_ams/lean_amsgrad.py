@@ -94,7 +94,9 @@ def build_lean_local_amsgrad(
     server_learning_rate: How much of the mean update is applied.
     client_weighting: Whether clients count equally or by their examples.
     model_aggregator: A factory for the mean of the model deltas, in place of
-      the quantiser of `upload_bits`: a private, robust or secure one.
+      the quantiser of `upload_bits`: a robust or secure one. A private one
+      leaves the moments and counts as they are: for privacy there is
+      `build_private_local_amsgrad`.
     metrics_aggregator: As in `tff.learning`.
     participation_aggregator: A factory for the counts of clients.
     batch_loop: How clients go through their batches.
@@ -157,7 +159,7 @@ def build_lean_local_amsgrad(
     )
   parts = process_parts.build_parts(
     model,
-    _build_rule(beta_1, beta_2, epsilon),
+    build_rule(beta_1, beta_2, epsilon),
     hyperparameters.build_hyperparameters(
       learning_rate,
       warm_up_rounds=warm_up_rounds,
@@ -185,9 +187,11 @@ def build_lean_local_amsgrad(
   return composers.compose_learning_process(parts)
 
 
-def _build_rule(
+def build_rule(
   beta_1: float, beta_2: float, epsilon: float
 ) -> client_work.LocalRule:
+  """Returns the client's part, for AMSGrad by rows and columns."""
+
   @kernels.kernel
   def v_hats(maxima, weights):
     floor = tf.constant(epsilon, tf.float64)

@@ -44,7 +44,8 @@ class Parts(NamedTuple):
       where clients start from if that is not the server's weights; or `None`.
     distributor: A `tff.learning.templates.DistributionProcess`.
     finalizer: A `tff.learning.templates.FinalizerProcess`.
-    participation: A `tff.templates.AggregationProcess` that counts clients.
+    participation: A `tff.templates.AggregationProcess` that counts clients; or
+      `None` if nobody is to know.
     metrics_aggregation: A `tff.Computation` from the clients' unfinalized
       metrics to the metrics at the server.
     client_weighting: A `tff.learning.ClientWeighting`.
@@ -59,7 +60,7 @@ class Parts(NamedTuple):
   look_ahead: Callable[[Any, Any, Any], Any] | None
   distributor: tff.learning.templates.DistributionProcess
   finalizer: tff.learning.templates.FinalizerProcess
-  participation: tff.templates.AggregationProcess
+  participation: tff.templates.AggregationProcess | None
   metrics_aggregation: Any
   client_weighting: tff.learning.ClientWeighting
   batch_loop: variants.BatchLoop

@@ -157,13 +157,16 @@ class Rounds:
     train = metrics.get('train')
     if train is None:
       return 'nobody answered'
-    words = [f'loss {train["loss"]:.4f}']
+    # Private processes do not tell.
+    words = [f'loss {train["loss"]:.4f}'] if 'loss' in train else []
     if 'accuracy' in train:
       words.append(f'accuracy {train["accuracy"]:.3f}')
     if 'accuracy' in metrics.get('test', {}):
       self._last_test = f'test {metrics["test"]["accuracy"]:.3f}'
     if self._last_test:
       words.append(self._last_test)
+    if 'privacy' in metrics:
+      words.append(f'epsilon {metrics["privacy"]["epsilon"]:.2f}')
     rate = metrics['clients']['answering'] / max(metrics['seconds'], 1e-9)
     words.append(f'{rate:.1f} clients/s')
     return '  '.join(words)

@@ -30,6 +30,7 @@ class ClientsConfig:
     seed: Determines the clients of the rounds and their batches.
     dropout: The probability with which a client that was asked never answers.
     first_round: The number of an iterator's first round.
+    poisson: Whether each client is asked independently of the others.
   """
 
   dataset: str
@@ -39,6 +40,7 @@ class ClientsConfig:
   seed: int = 0
   dropout: float = 0.0
   first_round: int = 1
+  poisson: bool = False
 
 
 class ClientDataSource(tff.program.FederatedDataSource):
@@ -76,6 +78,7 @@ class ClientDataSource(tff.program.FederatedDataSource):
       num_clients,
       self.config.seed,
       self.config.dropout,
+      self.config.poisson,
     )
     return sampler.sample(round_number)
 
@@ -83,10 +86,15 @@ class ClientDataSource(tff.program.FederatedDataSource):
     """Returns the batches of a round's clients, or of all clients."""
     if num_clients is None:
       num_clients = len(self._task.train.client_ids)
-    return [
+    datasets = [
       self._dataset(client_id, round_number)
       for client_id in self.cohort(round_number, num_clients).answering
     ]
+    if self.config.poisson and not datasets:
+      # That nobody was drawn must not show: there is noise all the same.
+      anybody = self._task.train.client_ids[0]
+      return [self._dataset(anybody, round_number).take(0)]
+    return datasets
 
   def _dataset(self, client_id: str, round_number: int) -> tf.data.Dataset:
     if self.config.local_steps is not None:

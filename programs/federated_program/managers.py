@@ -23,6 +23,7 @@ import tff_local_ams
 from programs import failures
 from programs.runs import experiments
 from programs.runs import loop
+from programs.runs import privacy_account
 from programs.runs import records
 from programs.runs import simulation
 
@@ -162,6 +163,7 @@ class MetricsManager(tff.program.ReleaseManager):
     experiment: experiments.Experiment,
     cohort_fn: Callable[[int], data.Cohort],
     communication: tff_local_ams.communication.Communication,
+    account: privacy_account.Account | None = None,
   ):
     """Makes a manager.
 
@@ -170,11 +172,13 @@ class MetricsManager(tff.program.ReleaseManager):
       experiment: What is trained.
       cohort_fn: Returns the clients of a round.
       communication: The bytes per client and round.
+      account: What a private run has spent; `None` for others.
     """
     self._recorder = recorder
     self._experiment = experiment
     self._cohort_fn = cohort_fn
     self._communication = communication
+    self._account = account
     self._last_time = time.monotonic()
 
   async def release(self, value: Any, key: int) -> None:
@@ -187,12 +191,15 @@ class MetricsManager(tff.program.ReleaseManager):
     work = {**value['client_work'], 'train': train}
     output = simulation.RoundOutput(
       state=None,
-      metrics={**value, 'client_work': work} if train else None,
+      # A round that nobody attended has nothing of the kind.
+      metrics={**value, 'client_work': work} if 'aggregator' in value else None,
       cohort=self._cohort_fn(int(key)),
     )
     metrics = loop.round_metrics(
       output, self._communication, self._recorder.bytes_moved
     )
+    if self._account:
+      metrics['privacy'] = self._account.metrics(int(key))
     loop.check_converging(metrics, self._experiment, int(key))
     # Since the round before, with its writing and the evaluation of this one.
     metrics['seconds'] = time.monotonic() - self._last_time

@@ -16,7 +16,9 @@ import data
 import tff_local_ams
 from programs.federated_program import data_source
 from programs.federated_program import managers
+from programs.runs import algorithms
 from programs.runs import experiments
+from programs.runs import privacy_account
 from programs.runs import records
 
 
@@ -49,6 +51,7 @@ def build_platform(
   run_records: records.Records,
   recorder: managers.RoundRecorder,
   folder: pathlib.Path,
+  account: privacy_account.Account | None = None,
 ) -> Platform:
   """Makes the platform.
 
@@ -60,6 +63,7 @@ def build_platform(
     run_records: The records in the folder.
     recorder: The recorder that writes them.
     folder: Where results go.
+    account: What a private run has spent; `None` for others.
   """
   schedule = experiment.schedule
   assert schedule.clients_per_round, 'not resolved'
@@ -72,6 +76,7 @@ def build_platform(
     schedule.batch_size,
     schedule.seed,
     schedule.dropout,
+    poisson=algorithms.is_private(experiment.algorithm),
   )
   source = data_source.ClientDataSource(clients, task)
   evaluations = None
@@ -90,6 +95,7 @@ def build_platform(
       experiment,
       lambda round_number: source.cohort(round_number, num_clients),
       tff_local_ams.communication.measure_communication(process),
+      account,
     ),
     models=managers.NoModelManager(),
     evaluations=evaluations,

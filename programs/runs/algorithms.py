@@ -1,7 +1,7 @@
 """The algorithms by name: this project's, and TFF's own to compare with.
 
 To add one, list it in `_REGISTRY` with its options, which are in
-`algorithm_options`, and its builder in `processes`.
+`algorithm_options` or `privacy_options`, and its builder in `processes`.
 """
 
 import itertools
@@ -10,6 +10,7 @@ from typing import Any
 from typing import NamedTuple
 
 from programs.runs import algorithm_options
+from programs.runs import privacy_options
 
 
 class _Entry(NamedTuple):
@@ -32,6 +33,16 @@ _SERVER_RATES = {
 def options_type(name: str) -> type[Any]:
   """Returns the frozen dataclass of an algorithm's options."""
   return _REGISTRY[name].options
+
+
+def is_private(name: str) -> bool:
+  """Returns whether an algorithm adds noise, for which there is an account."""
+  return issubclass(_REGISTRY[name].options, privacy_options.PrivacyOptions)
+
+
+def schedule_argument(name: str, schedule: Any) -> dict[str, Any]:
+  """Returns what the builder of an algorithm has to know of a schedule."""
+  return {'schedule': schedule} if is_private(name) else {}
 
 
 def algorithm_title(name: str) -> str:
@@ -64,6 +75,8 @@ def build_process(
       `tff.learning.models.VariableModel`.
     options: An instance of `options_type(name)`.
     **arguments: Others of the builder, for this project's algorithms only.
+      Private ones need the resolved `experiments.Schedule`, to whose sums and
+      steps their numbers belong: see `schedule_argument`.
   """
   # Only here: it loads TensorFlow, which the rest of this module does without.
   from programs.runs import processes
@@ -85,6 +98,11 @@ _REGISTRY = {
   'local_amsgrad_lean': _Entry(
     'Local AMSGrad, lean',
     algorithm_options.LeanOptions,
+    _ADAPTIVE_RATES,
+  ),
+  'local_amsgrad_private': _Entry(
+    'Local AMSGrad, private',
+    privacy_options.PrivateAmsgradOptions,
     _ADAPTIVE_RATES,
   ),
   'silo_local_amsgrad': _Entry(
@@ -110,6 +128,16 @@ _REGISTRY = {
   'fedadam': _Entry(
     'FedAdam',
     algorithm_options.ServerAdamOptions,
+    _SERVER_RATES,
+  ),
+  'fedavg_private': _Entry(
+    'DP-FedAvg',
+    privacy_options.PrivateSgdOptions,
+    {'learning_rate': (0.03, 0.1, 0.3), 'server_learning_rate': (1.0, 2.0)},
+  ),
+  'fedadam_private': _Entry(
+    'DP-FedAdam',
+    privacy_options.PrivateServerAdamOptions,
     _SERVER_RATES,
   ),
   'fedyogi': _Entry(
@@ -153,6 +181,7 @@ _OURS = (
   'local_amsgrad',
   'local_amsgrad_delayed',
   'local_amsgrad_lean',
+  'local_amsgrad_private',
   'silo_local_amsgrad',
   'silo_naive_amsgrad',
   'local_sgd',

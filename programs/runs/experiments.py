@@ -183,6 +183,14 @@ def resolve(experiment: Experiment, task: 'data.Task') -> Experiment:
       f'{task.name}, found {schedule.eval_clients}.',
       'eval_clients',
     )
+  if algorithms.is_private(experiment.algorithm):
+    if schedule.eval_clients:
+      raise checks.ArgumentError(
+        '`eval_clients` shows how well single clients do, which is no part of '
+        f'the account of {experiment.algorithm}: leave it out.',
+        'eval_clients',
+      )
+    experiment = _resolve_privacy(experiment, clients_per_round, num_clients)
   metrics = [metric.name for metric in task.metrics()]
   if schedule.eval_clients and 'accuracy' not in metrics:
     raise checks.ArgumentError(
@@ -196,6 +204,27 @@ def resolve(experiment: Experiment, task: 'data.Task') -> Experiment:
       schedule,
       clients_per_round=clients_per_round,
       batch_size=schedule.batch_size or task.batch_size,
+    ),
+  )
+
+
+def _resolve_privacy(
+  experiment: Experiment, clients_per_round: int, num_clients: int
+) -> Experiment:
+  options = experiment.algorithm_options
+  population = options.population or num_clients
+  if population < clients_per_round:
+    raise checks.ArgumentError(
+      f'`population` must be at least {clients_per_round}, the clients of a '
+      f'round, found {population}.',
+      'population',
+    )
+  # Less than one in the population.
+  delta = options.delta or max(population, 2) ** -1.1
+  return dataclasses.replace(
+    experiment,
+    algorithm_options=dataclasses.replace(
+      options, population=population, delta=delta
     ),
   )
 

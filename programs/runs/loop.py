@@ -17,6 +17,7 @@ import numpy as np
 import data
 from programs import failures
 from programs.runs import experiments
+from programs.runs import privacy_account
 from programs.runs import records
 from programs.runs import sharing
 from programs.runs import simulation
@@ -65,6 +66,7 @@ def train(
   keep_checkpoints: int = 3,
   tensorboard: bool = True,
   workshop: sharing.Workshop | None = None,
+  announce: Callable[[str], None] = lambda words: None,
 ) -> Result:
   """Trains, or goes on training, in a folder.
 
@@ -79,6 +81,8 @@ def train(
     tensorboard: Whether to write the metrics for TensorBoard, too.
     workshop: What other runs have left to be used again. The result's task may
       then be that of a model with another start.
+    announce: Called with what a private run costs, before it and if it ends
+      early.
 
   Raises:
     Diverged: If a loss or all updates are not finite. The last good state is
@@ -98,9 +102,25 @@ def train(
     )
     state, done = runner.run(run_records.restore(trainer.initialize()))
     run_records.check_space(state)
-    evaluator = workshop.evaluator(experiment)
-    loop = _Loop(experiment, evaluator, trainer, run_records, runner, on_round)
+    account = privacy_account.open_account(experiment, folder)
+    last = experiment.schedule.rounds
+    if account:
+      account.resume(done)
+      announce(account.describe())
+      last = account.last_round(done)
+    loop = _Loop(
+      experiment,
+      workshop.evaluator(experiment),
+      trainer,
+      run_records,
+      runner,
+      on_round,
+      account,
+      last,
+    )
     state = loop.run(state, done, checkpoint_every)
+    if account and (words := account.describe_end(last)):
+      announce(words)
     return Result(
       run_records.rows(), trainer.model_weights(state), task, experiment
     )
@@ -117,6 +137,8 @@ class _Loop:
     run_records: records.Records,
     runner: asyncio.Runner,
     on_round: OnRound,
+    account: privacy_account.Account | None,
+    last_round: int,
   ):
     self._experiment = experiment
     self._schedule = experiment.schedule
@@ -125,6 +147,8 @@ class _Loop:
     self._runner = runner
     self._on_round = on_round
     self._evaluator = evaluator
+    self._account = account
+    self._last_round = last_round
     self._communication = trainer.communication()
 
   def run(self, state: Any, done: int, checkpoint_every: int) -> Any:
@@ -133,9 +157,9 @@ class _Loop:
     self._on_round(done, None)
     saved = done
     try:
-      for round_number in range(done + 1, self._schedule.rounds + 1):
+      for round_number in range(done + 1, self._last_round + 1):
         output, metrics = self._run_round(state, round_number, moved)
-        is_last = round_number == self._schedule.rounds
+        is_last = round_number == self._last_round
         with _uninterrupted():
           self._runner.run(self._records.add_metrics(round_number, metrics))
           if is_last or round_number % checkpoint_every == 0:
@@ -164,11 +188,15 @@ class _Loop:
   def _run_round(
     self, state: Any, round_number: int, moved: float
   ) -> tuple[simulation.RoundOutput, collections.OrderedDict]:
+    if self._account:
+      self._account.begin_round()
     start = time.monotonic()
     output = self._trainer.run_round(state, round_number)
     seconds = time.monotonic() - start
     metrics = round_metrics(output, self._communication, moved)
     metrics['seconds'] = seconds
+    if self._account:
+      metrics['privacy'] = self._account.metrics(round_number)
     check_converging(metrics, self._experiment, round_number)
     if self._is_evaluated(round_number):
       weights = self._trainer.model_weights(output.state)
@@ -182,7 +210,7 @@ class _Loop:
 
   def _is_evaluated(self, round_number: int) -> bool:
     every = self._schedule.eval_every
-    return round_number == self._schedule.rounds or (
+    return round_number == self._last_round or (
       every > 0 and round_number % every == 0
     )
 

@@ -7,6 +7,8 @@ import tensorflow_federated as tff
 
 import tff_local_ams
 from programs.runs import algorithm_options
+from programs.runs import experiments
+from programs.runs import privacy_options
 
 
 def _ours(build_fn: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
@@ -130,6 +132,69 @@ def _mime_lite(
   )
 
 
+def _mechanism(
+  options: privacy_options.PrivacyOptions, schedule: experiments.Schedule
+) -> tff_local_ams.privacy.Mechanism:
+  assert schedule.clients_per_round, 'not resolved'
+  arguments = (
+    options.noise_multiplier,
+    schedule.clients_per_round,
+    options.clip_norm,
+  )
+  if options.adaptive_clipping:
+    return tff_local_ams.privacy.gaussian_adaptive(*arguments)
+  return tff_local_ams.privacy.gaussian_fixed(*arguments)
+
+
+def _private_amsgrad(
+  model_fn: Any,
+  options: privacy_options.PrivateAmsgradOptions,
+  *,
+  schedule: experiments.Schedule,
+  **others: Any,
+) -> tff.learning.templates.LearningProcess:
+  return tff_local_ams.build_private_local_amsgrad(
+    model_fn,
+    options.learning_rate,
+    _mechanism(options, schedule),
+    local_steps=schedule.local_steps,
+    beta_1=options.beta_1,
+    beta_2=options.beta_2,
+    epsilon=options.epsilon,
+    upload_bits=options.upload_bits or 32,
+    download_bits=options.download_bits or 32,
+    server_learning_rate=options.server_learning_rate,
+    **others,
+  )
+
+
+def _private_fed_avg(
+  server_optimizer_fn: Callable[[Any], Any],
+) -> Callable[..., tff.learning.templates.LearningProcess]:
+  """Returns a builder of TFF's federated averaging with noise."""
+
+  def build(
+    model_fn: Any, options: Any, *, schedule: experiments.Schedule
+  ) -> Any:
+    records = None
+    if options.upload_bits and options.upload_bits < 32:
+      records = tff_local_ams.compression.build_record_quantiser(
+        options.upload_bits
+      )
+    return tff.learning.algorithms.build_unweighted_fed_avg(
+      model_fn,
+      _client_sgd(options),
+      server_optimizer_fn(options),
+      model_aggregator=_mechanism(options, schedule).build_factory(
+        records, specs=None
+      ),
+      metrics_aggregator=tff_local_ams.privacy.release_no_metrics,
+      **_wire(model_fn, None, options.download_bits),
+    )
+
+  return build
+
+
 BUILDERS: dict[str, Callable[..., Any]] = {
   'local_amsgrad': _ours(tff_local_ams.build_local_amsgrad),
   'local_amsgrad_delayed': _ours(
@@ -137,11 +202,14 @@ BUILDERS: dict[str, Callable[..., Any]] = {
     synchronising_step=tff_local_ams.SynchronisingStep.DELAYED,
   ),
   'local_amsgrad_lean': _lean,
+  'local_amsgrad_private': _private_amsgrad,
   'silo_local_amsgrad': _ours(tff_local_ams.build_silo_local_amsgrad),
   'silo_naive_amsgrad': _ours(tff_local_ams.build_silo_naive_amsgrad),
   'local_sgd': _ours(tff_local_ams.build_local_sgd),
   'fedavg': _fed_avg(_client_sgd, _server_sgd),
   'fedadam': _fed_avg(_client_sgd, _server_adam),
+  'fedavg_private': _private_fed_avg(_server_sgd),
+  'fedadam_private': _private_fed_avg(_server_adam),
   'fedyogi': _fed_avg(_client_sgd, _server_yogi),
   'fedadagrad': _fed_avg(_client_sgd, _server_adagrad),
   'fedada2': _fed_avg(_client_adam, _server_adam),

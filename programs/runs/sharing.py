@@ -115,6 +115,9 @@ class Workshop:
         experiment.algorithm,
         self._with_start(experiment).model_fn,
         experiment.algorithm_options,
+        **algorithms.schedule_argument(
+          experiment.algorithm, experiment.schedule
+        ),
       )
       built = _Built(
         experiment,
@@ -167,11 +170,16 @@ def _data_key(experiment: experiments.Experiment) -> Hashable:
 def _fixed(experiment: experiments.Experiment, built: _Built) -> Any:
   """Returns what a process cannot be set to."""
   settable = _settable(built)
+  schedule = experiment.schedule
   return (
     experiment.dataset,
     _without(experiment.dataset_options, _NOT_OF_THE_MODEL),
     experiment.algorithm,
     _without(experiment.algorithm_options, settable),
+    # The noise of private ones is made for so many clients, and their units for
+    # so many steps.
+    algorithms.is_private(experiment.algorithm)
+    and (schedule.clients_per_round, schedule.local_steps),
   )
 
 

@@ -16,6 +16,7 @@ import tensorflow_federated as tff
 import data
 import tff_local_ams
 from data import checks
+from programs.runs import algorithms
 from programs.runs import experiments
 
 
@@ -82,6 +83,7 @@ class Trainer(abc.ABC):
       schedule.clients_per_round,
       schedule.seed,
       schedule.dropout,
+      poisson=algorithms.is_private(experiment.algorithm),
     )
 
   @abc.abstractmethod
@@ -116,12 +118,16 @@ class Trainer(abc.ABC):
   def run_round(self, state: Any, round_number: int) -> RoundOutput:
     """Trains for a round; rounds are numbered from 1."""
     cohort = self._sampler.sample(round_number)
-    if not cohort.answering:
-      return RoundOutput(state, None, cohort)
     client_data = [
       self._batches.dataset(client_id, round_number)
       for client_id in cohort.answering
     ]
+    if not client_data:
+      if not self._sampler.poisson:
+        return RoundOutput(state, None, cohort)
+      # That nobody was drawn must not show: there is noise all the same.
+      anybody = self._sampler.client_ids[0]
+      client_data = [self._batches.dataset(anybody, round_number).take(0)]
     state, metrics = self._next(state, cohort.answering, client_data)
     return RoundOutput(state, metrics, cohort)
 

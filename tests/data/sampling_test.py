@@ -1,5 +1,6 @@
 import collections
 
+import numpy as np
 import pytest
 
 import data
@@ -80,3 +81,28 @@ def test_bad_dropout(dropout):
 def test_bad_round():
   with pytest.raises(ValueError, match=r'`round_number`.*-1'):
     data.ClientSampler(_IDS, 5).sample(-1)
+
+
+def test_poisson_cohorts_are_of_independent_clients():
+  sampler = data.ClientSampler(_IDS, 4, poisson=True)
+  cohorts = [sampler.sample(r).selected for r in range(2000)]
+  assert sampler.sample(7) == sampler.sample(7)
+  assert all(len(set(cohort)) == len(cohort) for cohort in cohorts)
+  sizes = np.array([len(cohort) for cohort in cohorts])
+  # Binomial(10, 0.4): 4 on average, with a variance of 2.4.
+  assert abs(sizes.mean() - 4) < 5 * (2.4 / 2000) ** 0.5
+  assert sizes.var() == pytest.approx(2.4, rel=0.2)
+  drawn = np.array([[i in cohort for i in _IDS] for cohort in cohorts])
+  assert np.abs(drawn.mean(axis=0) - 0.4).max() < 5 * (0.24 / 2000) ** 0.5
+  together = np.mean(drawn[:, 0] & drawn[:, 1])
+  assert abs(together - 0.16) < 5 * (0.16 * 0.84 / 2000) ** 0.5
+
+
+def test_poisson_cohort_may_be_empty():
+  sampler = data.ClientSampler(_IDS, 1, poisson=True)
+  assert () in [sampler.sample(r).selected for r in range(50)]
+
+
+def test_bad_poisson():
+  with pytest.raises(TypeError, match='`poisson` must be True or False'):
+    data.ClientSampler(_IDS, 5, poisson=1)

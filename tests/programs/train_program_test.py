@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tff_local_ams import privacy
+
 _FLAGS = (
   '--dataset=gaussian_mixture',
   '--rounds=5',
@@ -159,3 +161,28 @@ def test_divergence_is_one_sentence(tmp_path, run_program):
   assert rounds < 5
   if rounds:
     assert (tmp_path / f'checkpoints/round_{rounds}').exists()
+
+
+def test_private_training_stops_at_the_largest_epsilon(tmp_path, run_program):
+  arguments = {'clients_per_round': 2, 'population': 5, 'delta': 0.01}
+  spent = [
+    privacy.epsilon(2.0, rounds=rounds, **arguments) for rounds in (1, 2, 3)
+  ]
+  enough = (spent[1] + spent[2]) / 2
+  flags = (
+    *('-m', 'programs.train_program', '--dataset=gaussian_mixture'),
+    *('--algorithm=local_amsgrad_private', '--noise_multiplier=2'),
+    *('--delta=0.01', '--clients_per_round=2', '--rounds=4'),
+    *('--local_steps=2', '--batch_size=8', f'--max_epsilon={enough}'),
+    f'--output_dir={tmp_path}',
+  )
+  for _ in range(2):
+    done = run_program(*flags)
+    assert (done.returncode, done.stderr) == (0, '')
+    assert 'Privacy: 4 rounds of about 2 out of 5 clients' in done.stdout
+    assert 'Training stops after round 2 of 4' in done.stdout
+    rows = _read(tmp_path / 'metrics.csv')
+    assert [float(row['privacy/epsilon']) for row in rows] == pytest.approx(
+      spent[:2]
+    )
+  assert (tmp_path / 'model').exists()

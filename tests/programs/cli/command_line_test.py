@@ -22,6 +22,7 @@ _PROGRAMS = (
   'programs.train_program',
   'programs.export',
   'programs.compare',
+  'programs.privacy_tradeoff',
   'programs.reproduce_paper',
   'programs.counterexample',
   'programs.benchmark',
@@ -39,6 +40,35 @@ _WRONG = [
   ('programs.train', '--rounds 3 mnist', 2, "'mnist' is not a flag"),
   ('programs.compare', '--algorithm=fedavg', 2, "did you mean 'algorithms'?"),
   ('programs.counterexample', '400', 2, "'400' is not a flag"),
+  # Of private algorithms.
+  (
+    'programs.train',
+    f'{_GAUSSIAN} --max_epsilon=2',
+    2,
+    'local_amsgrad has no --max_epsilon, only',
+  ),
+  (
+    'programs.train',
+    f'{_GAUSSIAN} --algorithm=local_amsgrad_private --delta=1',
+    2,
+    '--delta must be in (0, 1), found 1.0',
+  ),
+  (
+    'programs.privacy_tradeoff',
+    f'{_GAUSSIAN} --noise_multipliers=1,much',
+    2,
+    '--noise_multipliers must be numbers, found 1,much',
+  ),
+  (
+    'programs.privacy_tradeoff',
+    f'{_GAUSSIAN} --algorithms=fedavg',
+    2,
+    'fedavg',
+  ),
+  (
+    *('programs.export', f'{_GAUSSIAN} --algorithm=local_amsgrad_private', 2),
+    'has noise for a number of clients a round, which is not known here',
+  ),
   # Values of another kind.
   ('programs.train', '--rounds', 2, 'Missing value for flag --rounds'),
   ('programs.train', '--rounds=', 2, '--rounds must be an integer, found'),

@@ -8,6 +8,7 @@ import pytest
 from data import descriptions
 from programs.runs import algorithm_options
 from programs.runs import algorithms
+from programs.runs import privacy_options
 
 _TYPES = sorted(
   {algorithms.options_type(name) for name in algorithms.ALGORITHM_NAMES},
@@ -18,10 +19,12 @@ _TYPES = sorted(
 def test_all_options_are_of_an_algorithm():
   defined = {
     value
-    for value in vars(algorithm_options).values()
+    for module in (algorithm_options, privacy_options)
+    for value in vars(module).values()
     if dataclasses.is_dataclass(value)
   }
-  assert set(_TYPES) == defined - {algorithm_options.Options}
+  bases = {algorithm_options.Options, privacy_options.PrivacyOptions}
+  assert set(_TYPES) == defined - bases
 
 
 @pytest.mark.parametrize('options_type', _TYPES)

@@ -201,6 +201,13 @@ def _class_names(value):
     ('local_amsgrad', {'MomentsState'}),
     ('local_amsgrad_lean', {'LeanState', 'Factors'}),
     (
+      'local_amsgrad_private',
+      {
+        *('LeanState', 'Factors', 'DPAggregatorState', '_GlobalState'),
+        '_GaussianDpEventNamedTupleWrapper',
+      },
+    ),
+    (
       'silo_local_amsgrad',
       {'_SiloState', 'SiloState', 'Moments', 'MomentsState'},
     ),

@@ -17,15 +17,30 @@ _FAST = ('fedadam', 'silo_local_amsgrad')
 
 
 def _experiment(
-  name, *, seed=0, factor=1.0, rounds=2, options=None, **dataset_options
+  name,
+  *,
+  seed=0,
+  factor=1.0,
+  rounds=2,
+  clients_per_round=5,
+  local_steps=2,
+  options=None,
+  **dataset_options,
 ):
   schedule = experiments.Schedule(
-    rounds=rounds, local_steps=2, batch_size=8, eval_every=1, seed=seed
+    rounds=rounds,
+    clients_per_round=clients_per_round,
+    local_steps=local_steps,
+    batch_size=8,
+    eval_every=1,
+    seed=seed,
   )
   rates = {
     key: factor * getattr(algorithms.options_type(name)(), key)
     for key in ('learning_rate', 'server_learning_rate')
   }
+  if algorithms.is_private(name):  # Noise is another in each run.
+    rates['noise_multiplier'] = 0.0
   return experiments.make_experiment(
     'gaussian_mixture',
     name,
@@ -64,9 +79,9 @@ def _built(monkeypatch):
   built = []
   build = algorithms.build_process
 
-  def build_process(*arguments):
+  def build_process(*arguments, **others):
     built.append(arguments)
-    return build(*arguments)
+    return build(*arguments, **others)
 
   monkeypatch.setattr(algorithms, 'build_process', build_process)
   return built
@@ -113,3 +128,20 @@ def test_what_needs_another_process(tmp_path, built):
   assert num_built('local_sgd') == 1
   assert num_built('local_sgd', options={'upload_bits': 8}) == 1
   assert num_built('local_sgd', factor=3.0, overlap=0.3) == 0
+  assert num_built('local_sgd', clients_per_round=4, local_steps=3) == 0
+
+
+def test_private_process_is_for_a_cohort_and_its_steps(tmp_path, built):
+  workshop = sharing.Workshop()
+  for i, (changes, expected) in enumerate(
+    [
+      ({}, 1),
+      ({'seed': 1, 'factor': 3.0}, 1),
+      ({'clients_per_round': 4}, 2),
+      ({'clients_per_round': 4, 'local_steps': 3}, 3),
+      ({}, 3),
+    ]
+  ):
+    experiment = _experiment('local_amsgrad_private', rounds=1, **changes)
+    _train(experiment, tmp_path / str(i), workshop)
+    assert len(built) == expected
