@@ -247,7 +247,7 @@ def test_rate_of_zero_changes_nothing():
   )
 
 
-def test_few_bits_are_no_longer_than_what_was_clipped():
+def test_few_bits_leave_small_tensors_as_they_are():
   process = _build(upload_bits=4)
   plain = _build()
   data = _data({0: 3, 1: 3}, 0)
