@@ -52,7 +52,7 @@ def _step_through_stack(
 ):
   stack = _stack(dataset)
   num_batches = tf.shape(stack.is_full)[0]
-  num_full = tf.reduce_sum(tf.math.cumprod(tf.cast(stack.is_full, tf.int32)))
+  num_done, carry = tf.constant(0), initial
 
   # A compiled program is made for fixed shapes: full batches, and a number of
   # them that is rounded up so that few programs serve all clients.
@@ -65,19 +65,23 @@ def _step_through_stack(
       lambda i, _: i < num_steps, body, (tf.constant(0), carry)
     )[1]
 
-  carry = local_steps(_pad(stack.batches, num_batches), num_full, initial)
+  if _can_be_compiled(dataset):
+    num_done = tf.reduce_sum(tf.math.cumprod(tf.cast(stack.is_full, tf.int32)))
+    carry = local_steps(_pad(stack.batches, num_batches), num_done, carry)
 
-  # Usually one batch at most, the last.
+  # Of batches that differ in their number of examples alone usually one at
+  # most, the last.
   def step_of_its_size(i, carry):
     batch = tf.nest.map_structure(
-      lambda t, size: t if size is None else t[: size[i]],
+      lambda t, s, spec: t if s is None else _cut(t, s[i], spec),
       _at(stack.batches, i),
       stack.sizes,
+      dataset.element_spec,
     )
     return i + 1, local_step(carry, batch)
 
   return tf.while_loop(
-    lambda i, _: i < num_batches, step_of_its_size, (num_full, carry)
+    lambda i, _: i < num_batches, step_of_its_size, (num_done, carry)
   )[1]
 
 
@@ -94,7 +98,7 @@ class _Stack(NamedTuple):
   Attributes:
     batches: A structure like a batch, with one dimension more in front. Smaller
       batches are padded with zeros at the end.
-    sizes: The batches' own sizes, in the same structure; `None` for a tensor
+    sizes: The batches' own shapes, in the same structure; `None` for a tensor
       whose shape is the same in all batches.
     is_full: Which batches have nothing padded.
   """
@@ -105,27 +109,29 @@ class _Stack(NamedTuple):
 
 
 def _can_be_stacked(dataset: tf.data.Dataset) -> bool:
-  """Whether batches differ in nothing but their number of examples."""
-  specs = tf.nest.flatten(dataset.element_spec)
+  """Whether batches are of dense tensors that can be padded."""
   return all(
-    isinstance(spec, tf.TensorSpec)
-    and spec.shape.rank is not None
-    and spec.shape[1:].is_fully_defined()
-    and spec.dtype is not tf.string
-    for spec in specs
+    isinstance(spec, tf.TensorSpec) and spec.shape.rank is not None
+    for spec in tf.nest.flatten(dataset.element_spec)
+  )
+
+
+def _can_be_compiled(dataset: tf.data.Dataset) -> bool:
+  """Whether batches are numbers, and differ in that of examples at most."""
+  return all(
+    spec.shape[1:].is_fully_defined() and spec.dtype is not tf.string
+    for spec in tf.nest.flatten(dataset.element_spec)
   )
 
 
 def _stack(dataset: tf.data.Dataset) -> _Stack:
   spec = dataset.element_spec
-  varies = tf.nest.map_structure(
-    lambda s: s.shape.rank > 0 and s.shape[0] is None, spec
-  )
+  varies = tf.nest.map_structure(lambda s: not s.shape.is_fully_defined(), spec)
 
   def with_sizes(*batch):
     batch = batch[0] if len(batch) == 1 else batch
     sizes = tf.nest.map_structure(
-      lambda t, v: tf.shape(t)[0] if v else tf.constant(0), batch, varies
+      lambda t, v: tf.shape(t) if v else tf.constant(0), batch, varies
     )
     return batch, sizes
 
@@ -146,9 +152,16 @@ def _stack(dataset: tf.data.Dataset) -> _Stack:
     *map(tf.nest.flatten, (batches, sizes, varies)), strict=True
   ):
     if v:
-      is_full &= tf.equal(size, tf.shape(t)[1])
+      is_full &= tf.reduce_all(tf.equal(size, tf.shape(t)[1:]), axis=1)
   sizes = tf.nest.map_structure(lambda s, v: s if v else None, sizes, varies)
   return _Stack(batches, sizes, is_full)
+
+
+def _cut(padded: tf.Tensor, size: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
+  """Returns a tensor without its padding."""
+  return tf.ensure_shape(
+    tf.slice(padded, tf.zeros_like(size), size), spec.shape
+  )
 
 
 def _at(batches: Any, i: tf.Tensor) -> Any:

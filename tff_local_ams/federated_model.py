@@ -123,6 +123,8 @@ class _VariableLocalModel(LocalModel):
   def __init__(self, model: tff.learning.models.VariableModel):
     self._model = model
     self._trainable = tuple(tf.nest.flatten(model.trainable_variables))
+    # The forward pass calls it, as TFF's of Keras models does.
+    model.predict_on_batch = _unwrapped(model.predict_on_batch)
     self._forward_pass = _unwrapped(model.forward_pass)
 
   def start(self, weights):
@@ -142,7 +144,7 @@ class _VariableLocalModel(LocalModel):
     if num_examples is None:
       num_examples = tf.shape(output.predictions)[0]
     return BatchResult(
-      gradients=tape.gradient(output.loss, self._trainable),
+      gradients=_gradients(tape, output.loss, self._trainable),
       num_examples=tf.cast(num_examples, tf.int64),
       metrics=metrics,
     )
@@ -235,6 +237,7 @@ class _FunctionalLocalModel(LocalModel):
 
   def __init__(self, model: tff.learning.models.FunctionalModel):
     self._model = model
+    self._predict_on_batch = _unwrapped(model._predict_on_batch_fn)
     self._non_trainable: Any = None
 
   def start(self, weights):
@@ -247,7 +250,7 @@ class _FunctionalLocalModel(LocalModel):
     packed = tf.nest.pack_sequence_as(structure, trainable)
     with tf.GradientTape() as tape:
       tape.watch(trainable)
-      output = self._model.predict_on_batch(
+      output = self._predict_on_batch(
         (packed, self._non_trainable), x, training=True
       )
       loss = self._model.loss(output=output, label=y)
@@ -260,7 +263,7 @@ class _FunctionalLocalModel(LocalModel):
       ),
     )
     return BatchResult(
-      gradients=tape.gradient(loss, trainable),
+      gradients=_gradients(tape, loss, trainable),
       num_examples=tf.cast(num_examples, tf.int64),
       metrics=metrics,
     )
@@ -340,6 +343,23 @@ def _nodes_that_wait(function: Any) -> list[Any]:
         waiting[node.name] = node
     grew = len(waiting) > size
   return list(waiting.values())
+
+
+def _gradients(
+  tape: tf.GradientTape, loss: tf.Tensor, weights: tuple[Any, ...]
+) -> tuple[Any, ...]:
+  """Returns dense gradients, or `None`s.
+
+  TensorFlow makes them dense by a shape that it computes with the gradients.
+  XLA must know shapes before it compiles, and so it would compile a program for
+  each client's weights and batches.
+  """
+  return tuple(
+    tf.math.unsorted_segment_sum(g.values, g.indices, weight.shape[0])
+    if isinstance(g, tf.IndexedSlices)
+    else g
+    for g, weight in zip(tape.gradient(loss, weights), weights, strict=True)
+  )
 
 
 def _features_and_label(batch: Any) -> tuple[Any, Any]:

@@ -46,8 +46,9 @@ class BatchLoop(enum.Enum):
     STACKED: The batches are read at once and stepped through as one tensor,
       much the fastest for small models; a runtime may compile it to one program
       (`tff_local_ams.runtime`). A client's batches of a round must fit into
-      memory. Batches that differ in more than their number of examples go the
-      way of REDUCE.
+      memory, padded to the longest if they differ in more than their number of
+      examples; models see them without padding. Ragged and sparse tensors go
+      the way of REDUCE.
     REDUCE: `tf.data`'s reduce, one batch in memory at a time, on the CPU.
     ITERATOR: A loop over a `tf.data` iterator, one batch in memory at a time,
       on any device. Compile with Grappler disabled.

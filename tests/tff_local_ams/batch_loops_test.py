@@ -88,3 +88,23 @@ def test_batches_of_varying_length_are_not_padded(loop):
     )
 
   assert run(dataset).numpy() == 253
+
+
+@pytest.mark.parametrize('loop', tff_local_ams.BatchLoop)
+def test_batches_of_strings(loop):
+  words = [['a', 'bc'], ['def'], []]
+  dataset = tf.data.Dataset.from_generator(
+    lambda: (np.array(batch, object) for batch in words),
+    output_signature=tf.TensorSpec([None], tf.string),
+  )
+
+  @tf.function
+  def run(dataset):
+    return batch_loops.run(
+      loop,
+      lambda carry, batch: carry + '|' + tf.strings.reduce_join(batch),
+      dataset,
+      tf.constant(''),
+    )
+
+  assert run(dataset).numpy() == b'|abc|def|'
