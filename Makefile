@@ -55,4 +55,5 @@ requirements: environment ## Resolve requirements.txt anew.
 	  --output-file requirements.txt
 
 clean: ## Remove .venv and what the tools have cached.
-	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache build dist site *.egg-info
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build \
+	  dist site *.egg-info
