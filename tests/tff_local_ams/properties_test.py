@@ -291,12 +291,17 @@ def test_state_stays_finite_and_v_hat_never_falls(case, data, alpha):
     assert np.all(np.isfinite(new_v_hat))
     assert np.all(new_v_hat >= v_hat)
     v_hat = new_v_hat
+    measured = output.metrics['aggregator']
+    assert np.isfinite(measured['update_norm'])
+    assert np.isfinite(measured['max_second_moment_norm'])
+    at_floor = np.mean(v_hat == dtype(_EPSILON))
+    np.testing.assert_allclose(measured['share_at_floor'], at_floor, rtol=1e-6)
     if kind != 'private':
       participation = output.metrics['client_work']['participation']
       assert sum(participation) == len(cohort)
       empty = sum(not len(examples) for examples in cohort)
       assert participation.without_data == empty
-    if output.metrics['aggregator']['update_rejected']:
+    if measured['update_rejected']:
       tf.nest.map_structure(
         np.testing.assert_array_equal,
         (state.global_model_weights, state.aggregator),
