@@ -4,22 +4,22 @@ Of a round's clients that answer, some have no examples, some one batch, and
 some a batch that is not a number: always the same in the same round.
 """
 
+# First of all, so that TensorFlow is as the programs have it.
+import tff_local_ams  # noqa: F401, I001
+
 import os
 import resource
 import zlib
 
-# Before absl begins, as the programs have it.
 import tensorflow as tf
 
-import tff_local_ams  # noqa: F401
 from data import randomness
 from programs import train
 from programs.cli import entry_point
 from programs.runs import records
 from programs.runs import simulation
+from tests.soak import schedule
 
-# The largest file that may be written, in bytes.
-FILE_LIMIT = 'SOAK_FILE_LIMIT'
 # The shares of clients that have nothing, NaN, and one batch.
 _EMPTY, _NAN, _SHORT = 0.05, 0.05, 0.1
 
@@ -70,6 +70,6 @@ def _fill_the_disk(limit):
 
 if __name__ == '__main__':
   _spoil_batches()
-  if FILE_LIMIT in os.environ:
-    _fill_the_disk(int(os.environ[FILE_LIMIT]))
+  if schedule.FILE_LIMIT in os.environ:
+    _fill_the_disk(int(os.environ[schedule.FILE_LIMIT]))
   entry_point.run(train.main)

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import psutil
 
-from tests.soak import program
-
+# The variable with which `program` has a full disk, the largest file in bytes.
+FILE_LIMIT = 'SOAK_FILE_LIMIT'
 _ROOT = pathlib.Path(__file__).parents[2]
 _FLAGS = (
   '--algorithm=local_amsgrad_lean',
@@ -269,7 +269,7 @@ def _wait_for_end(run: _Run, watched: _Watched) -> None:
 
 def _run_on_full_disk(bad: _Run) -> str:
   """Returns the last line of what it says."""
-  with bad.started(**{program.FILE_LIMIT: str(_FULL_AT_BYTES)}) as watched:
+  with bad.started(**{FILE_LIMIT: str(_FULL_AT_BYTES)}) as watched:
     while (code := watched.process.poll()) is None:
       watched.look_around()
       time.sleep(0.05)
