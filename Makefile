@@ -3,8 +3,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 RUN := .venv/bin/python
 
-.PHONY: help demo notebook test test-slow lint format docs wheel environment gpu \
-  requirements clean
+.PHONY: help demo notebook test test-slow soak lint format docs wheel environment \
+  gpu requirements clean
 
 help: ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /:/' \
@@ -22,6 +22,9 @@ test: environment lint ## Run the linters and the tests.
 
 test-slow: environment ## Run the tests that take minutes.
 	@$(RUN) -m pytest -m slow
+
+soak: environment ## Train through bad days: kills, a full disk, bad clients.
+	@$(RUN) -m tests.soak
 
 lint: environment ## Check format, style and types.
 	@$(RUN) -m ruff format --check --quiet .
@@ -55,4 +58,5 @@ requirements: environment ## Resolve requirements.txt anew.
 	  --output-file requirements.txt
 
 clean: ## Remove .venv and what the tools have cached.
-	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache build dist site *.egg-info
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build \
+	  dist site *.egg-info

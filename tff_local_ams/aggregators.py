@@ -18,6 +18,7 @@ import tensorflow_federated as tff
 from tff_local_ams import optimizers
 from tff_local_ams import upload_means
 from tff_local_ams import variants
+from tff_local_ams import watching
 
 AggregationFactory: TypeAlias = (
   tff.aggregators.WeightedAggregationFactory
@@ -205,7 +206,14 @@ def build_moments_aggregator(
     )
     new_state = _zip_state(moments, means.state)
     return upload_means.accept(
-      state, new_state, update, summary, means.measurements
+      state,
+      new_state,
+      update,
+      summary,
+      means.measurements,
+      lambda state: watching.measure_denominator(
+        tf.nest.flatten(state.max_second_moment), epsilon
+      ),
     )
 
   return tff.templates.AggregationProcess(init_fn, next_fn)

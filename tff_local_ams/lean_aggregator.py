@@ -28,6 +28,7 @@ from tff_local_ams import aggregators
 from tff_local_ams import factors
 from tff_local_ams import optimizers
 from tff_local_ams import upload_means
+from tff_local_ams import watching
 
 
 class StepCounts(NamedTuple):
@@ -151,10 +152,25 @@ def build_lean_aggregator(
     )
     new_state = zip_state(moved, means.state)
     return upload_means.accept(
-      state, new_state, update, summary, means.measurements
+      state,
+      new_state,
+      update,
+      summary,
+      means.measurements,
+      measure_denominator,
     )
 
   return tff.templates.AggregationProcess(init_fn, next_fn)
+
+
+def measure_denominator(state: Any) -> Any:
+  """Returns what is to be watched of the v_hat in a `LeanState`."""
+  v_hats = factors.denominators(
+    state.max_second_moment,
+    tf.nest.flatten(state.first_moment),
+    state.epsilon,
+  )
+  return watching.measure_denominator(v_hats, state.epsilon)
 
 
 def zip_state(state: Any, means: Any) -> Any:

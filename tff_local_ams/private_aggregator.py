@@ -127,7 +127,12 @@ def build_private_aggregator(
     )
     new_state = lean_aggregator.zip_state(moved, output.state)
     return upload_means.accept(
-      state, new_state, update, summary, output.measurements
+      state,
+      new_state,
+      update,
+      summary,
+      output.measurements,
+      lean_aggregator.measure_denominator,
     )
 
   return tff.templates.AggregationProcess(init_fn, next_fn)

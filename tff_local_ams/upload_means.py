@@ -5,6 +5,7 @@ of the server's state changes.
 """
 
 import collections
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
+
+from tff_local_ams import watching
 
 
 def by_name(upload: Any, names: Iterable[str]) -> Any:
@@ -98,9 +101,23 @@ def weighted(
 
 
 def accept(
-  state: Any, new_state: Any, update: Any, summary: Any, measurements: Any
+  state: Any,
+  new_state: Any,
+  update: Any,
+  summary: Any,
+  measurements: Any,
+  measure_state: Callable[[Any], Mapping[str, tf.Tensor]] = lambda state: {},
 ) -> tff.templates.MeasuredProcessOutput:
-  """Takes the new state and the update, or keeps the old one and has none."""
+  """Takes the new state and the update, or keeps the old one and has none.
+
+  Args:
+    state: The state before the round.
+    new_state: The state after it, if it is accepted.
+    update: What the finalizer is to subtract.
+    summary: The round's `aggregators.RoundSummary`.
+    measurements: Those of the inner aggregators.
+    measure_state: What else to measure of the state that is taken, by names.
+  """
 
   @tff.tensorflow.computation
   def accept(state, new_state, update, summary):
@@ -114,15 +131,23 @@ def accept(
     new_state, update = tf.cond(
       accepted, lambda: (new_state, update), lambda: (state, no_update)
     )
-    return new_state, update, tf.cast(~accepted, tf.int32)
+    measured = collections.OrderedDict(
+      update_rejected=tf.cast(~accepted, tf.int32),
+      **watching.measure_update(update),
+      **measure_state(new_state),
+    )
+    return new_state, update, measured
 
-  new_state, update, rejected = tff.federated_map(
+  new_state, update, measured = tff.federated_map(
     accept, (state, new_state, update, summary)
   )
+  names = tff.structure.name_list(measured.type_signature.member)
   return tff.templates.MeasuredProcessOutput(
     new_state,
     update,
     tff.federated_zip(
-      collections.OrderedDict(means=measurements, update_rejected=rejected)
+      collections.OrderedDict(
+        means=measurements, **{name: measured[name] for name in names}
+      )
     ),
   )

@@ -23,6 +23,9 @@ from programs.runs import sharing
 from programs.runs import simulation
 from programs.runs import trained_model
 
+# What this project's aggregators measure of the server's half of a round.
+_WATCHED = ('update_norm', 'max_second_moment_norm', 'share_at_floor')
+
 
 class Diverged(failures.ProgramError):
   """Training came to numbers that are not finite.
@@ -236,6 +239,10 @@ def round_metrics(
       clients.update(_numbers(work['participation']._asdict()))
       rejected = output.metrics['aggregator']['update_rejected']
       clients['update_rejected'] = int(rejected)
+    of_server = output.metrics['aggregator']
+    watched = {n: of_server[n] for n in _WATCHED if n in of_server}
+    if watched:
+      metrics['server'] = _numbers(watched)
   metrics['clients'] = clients
   metrics['bytes'] = collections.OrderedDict(
     down_per_client=down,

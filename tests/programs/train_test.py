@@ -57,6 +57,8 @@ def test_every_algorithm_trains(algorithm, tmp_path):
   last = result.rows[-1]
   if not algorithms.is_private(algorithm):
     assert last['train/num_examples'] == 5 * 2 * 8
+  if 'amsgrad' in algorithm or algorithm == 'local_sgd':
+    assert last['server/update_norm'] > 0
   assert 0 < last['test/accuracy'] < 1
   model = sum(w.nbytes for w in result.weights.trainable)
   is_lean = algorithm in ('local_amsgrad_lean', 'local_amsgrad_private')

@@ -49,7 +49,13 @@ def test_means_maximum_and_synchronising_step():
   assert _numbers(state.max_second_moment) == [4, 1, 3]
   # Mean delta, and 0.5 * m / sqrt(v_hat).
   assert _numbers(output.result) == [2 + 0.5 * 4 / 2, 0.5 * 4 / 1, 1]
-  assert output.measurements['update_rejected'] == 0
+  measured = output.measurements
+  assert measured['update_rejected'] == 0
+  np.testing.assert_allclose(measured['update_norm'], np.sqrt(9 + 4 + 1))
+  np.testing.assert_allclose(
+    measured['max_second_moment_norm'], np.sqrt(16 + 1 + 9)
+  )
+  np.testing.assert_allclose(measured['share_at_floor'], 1 / 3, rtol=1e-6)
 
 
 def test_delayed_step_divides_by_the_old_denominator():
@@ -107,7 +113,12 @@ def test_what_cannot_be_used_changes_nothing(uploads, weights, num):
   process = aggregators.build_moments_aggregator(_TYPE, epsilon=1.0)
   before = _next(process).state
   output = _next(process, uploads, weights, before, num)
-  assert output.measurements['update_rejected'] == 1
+  measured = output.measurements
+  assert measured['update_rejected'] == 1
+  assert measured['update_norm'] == 0
+  np.testing.assert_allclose(
+    measured['max_second_moment_norm'], np.sqrt(16 + 1 + 9)
+  )
   assert _numbers(output.result) == [0, 0, 0]
   for name in ('first_moment', 'second_moment', 'max_second_moment'):
     assert _numbers(getattr(output.state, name)) == _numbers(

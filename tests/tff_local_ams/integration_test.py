@@ -68,7 +68,9 @@ def test_type_signature_of_local_amsgrad():
     '<distributor=<>,client_work=<train=<loss=float32>,participation=<'
     'participating=int32,without_data=int32,non_finite=int32>>,'
     f'aggregator=<means=<delta={mean_metrics},first_moment={mean_metrics},'
-    f'second_moment={mean_metrics}>,update_rejected=int32>,'
+    f'second_moment={mean_metrics}>,update_rejected=int32,'
+    'update_norm=float64,max_second_moment_norm=float64,'
+    'share_at_floor=float32>,'
     'finalizer=<update_non_finite=int32>>'
   )
   signature = (

@@ -69,6 +69,23 @@ def test_rows_after_the_newest_state_are_replaced(tmp_path):
   assert [row['loss'] for row in rows] == [1, 1 / 2, 1 / 3, 1 / 4]
 
 
+def test_a_run_goes_on_that_measures_more(tmp_path):
+  """As one that was begun with an earlier version does."""
+  _record(tmp_path, 2)
+  with _open(tmp_path) as opened:
+    asyncio.run(opened.restore(_START))
+    metrics = {'server': {'update_norm': 0.5}, 'loss': 1 / 3}
+    asyncio.run(opened.add_metrics(3, metrics))
+    asyncio.run(opened.add_state(3, _state(3)))
+  _, done, rows = _restore(tmp_path)
+  assert done == 3
+  assert rows == [
+    {'round': 1, 'loss': 1.0},
+    {'round': 2, 'loss': 0.5},
+    {'round': 3, 'loss': 1 / 3, 'server/update_norm': 0.5},
+  ]
+
+
 def test_nothing_readable_is_an_error(tmp_path):
   _record(tmp_path, 2)
   for path in (tmp_path / 'checkpoints').glob('round_*/saved_model.pb'):
