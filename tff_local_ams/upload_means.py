@@ -98,9 +98,23 @@ def weighted(
 
 
 def accept(
-  state: Any, new_state: Any, update: Any, summary: Any, measurements: Any
+  state: Any,
+  new_state: Any,
+  update: Any,
+  summary: Any,
+  measurements: Any,
+  **others: Any,
 ) -> tff.templates.MeasuredProcessOutput:
-  """Takes the new state and the update, or keeps the old one and has none."""
+  """Takes the new state and the update, or keeps the old one and has none.
+
+  Args:
+    state: The aggregator's state.
+    new_state: What it is to be, if it is finite.
+    update: What goes with it.
+    summary: An `aggregators.RoundSummary`.
+    measurements: Those of the means.
+    **others: Others, by name.
+  """
 
   @tff.tensorflow.computation
   def accept(state, new_state, update, summary):
@@ -123,6 +137,8 @@ def accept(
     new_state,
     update,
     tff.federated_zip(
-      collections.OrderedDict(means=measurements, update_rejected=rejected)
+      collections.OrderedDict(
+        means=measurements, update_rejected=rejected, **others
+      )
     ),
   )
