@@ -236,6 +236,10 @@ def round_metrics(
       clients.update(_numbers(work['participation']._asdict()))
       rejected = output.metrics['aggregator']['update_rejected']
       clients['update_rejected'] = int(rejected)
+    if 'held_back' in output.metrics['aggregator']:
+      metrics['v_hat'] = collections.OrderedDict(
+        held_back=float(output.metrics['aggregator']['held_back'])
+      )
   metrics['clients'] = clients
   metrics['bytes'] = collections.OrderedDict(
     down_per_client=down,
