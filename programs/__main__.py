@@ -5,6 +5,7 @@
   .venv/bin/python -m programs.export           a process for pipelines to run
   .venv/bin/python -m programs.compare          several algorithms, one budget
   .venv/bin/python -m programs.privacy_tradeoff accuracy against epsilon
+  .venv/bin/python -m programs.robustness       accuracy under attack
   .venv/bin/python -m programs.reproduce_paper  sections 4 and 6 of the paper
   .venv/bin/python -m programs.counterexample   Theorem 4.1 in a picture
   .venv/bin/python -m programs.benchmark        how fast rounds are

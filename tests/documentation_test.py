@@ -42,6 +42,13 @@ def test_silo_example_runs():
   assert names['round_num'] == 2
 
 
+def test_robust_example_runs():
+  (example,) = _python_blocks('docs/robustness.md')
+  names = {}
+  exec(example, names)
+  assert 0 <= names['metrics']['aggregator']['held_back'] < 0.5
+
+
 @pytest.mark.parametrize('page', _PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
   links = re.findall(r'\]\((?!https?:)([^)]+)\)', page.read_text())

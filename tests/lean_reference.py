@@ -23,6 +23,7 @@ def lean_local_amsgrad(
   warm_up_rounds=0,
   server_rate=1.0,
   weight=lambda i, t: 1.0,
+  max_growth=None,
 ):
   """Returns x, m and v_hat after each round, each a list of arrays.
 
@@ -38,6 +39,7 @@ def lean_local_amsgrad(
     warm_up_rounds: How many rounds at the start only measure.
     server_rate: How much of the mean update is applied.
     weight: From a node and a round to its weight in the means.
+    max_growth: By how much a round may raise v_hat; `None` for any.
   """
   m = each(np.zeros_like, x)
   rows, columns = each(row_means, m), each(column_means, m)
@@ -84,10 +86,23 @@ def lean_local_amsgrad(
       u_columns = means(p, [each(column_means, u) for u in fresh.values()])
       rows = each(lambda r, u, b=b_2: b * r + u, rows, u_rows)
       columns = each(lambda c, u, b=b_2: b * c + u, columns, u_columns)
+      if max_growth is not None:
+        rows, columns = zip(
+          *each(
+            lambda *old_and_new: bounded(*old_and_new, epsilon, max_growth),
+            *(rows, columns, max_rows, max_columns, x),
+          ),
+          strict=True,
+        )
       max_rows = each(np.maximum, max_rows, rows)
       max_columns = each(
-        lambda old, c: np.maximum(old, c / c.mean()) if c.mean() > 0 else old,
-        *(max_columns, columns),
+        # The means are the same unless rows or columns were bounded.
+        lambda old, c, r, x: (
+          np.maximum(old, c / max(c.mean(), r.mean() if x.ndim > 1 else 0))
+          if c.mean() > 0
+          else old
+        ),
+        *(max_columns, columns, rows, x),
       )
     v_hat = denominators(max_rows, max_columns, x, epsilon)
     history.append((x, m, v_hat))
@@ -108,6 +123,19 @@ def local_steps(y, gradient, k, a, root, beta_1, beta_2):
 def carried(k, beta_1):
   """c(k): how far one unit of old m carries x in k steps."""
   return beta_1 * (1 - beta_1**k) / (1 - beta_1)
+
+
+def bounded(r, c, max_r, max_c, x, epsilon, max_growth):
+  """What a round may leave of rows and columns, given their maxima before."""
+  if not np.any(max_r > 0):
+    return r, c
+  floored = np.maximum(max_r, epsilon)
+  usual_r = np.maximum(floored, floored.mean())
+  if x.ndim < 2:
+    return np.minimum(r, max_growth * usual_r), c
+  usual_c = np.maximum(max_c, max_c.mean())
+  r = np.minimum(r, max_growth**0.5 * usual_r)
+  return r, np.minimum(c, max_growth**0.5 * usual_c * r.mean())
 
 
 def row_means(v):

@@ -15,6 +15,7 @@ import tensorflow_federated as tff
 
 NUM_FEATURES = 4
 BATCH_SIZE = 3
+TENSORS = (slice(NUM_FEATURES), slice(NUM_FEATURES, NUM_FEATURES + 1))
 
 
 class Problem(NamedTuple):

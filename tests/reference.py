@@ -62,6 +62,8 @@ def local_amsgrad(
   epsilon,
   delayed=False,
   restart=False,
+  max_growth=None,
+  tensors=None,
 ):
   """Algorithm 3. Returns x and v_hat after each round.
 
@@ -77,11 +79,14 @@ def local_amsgrad(
       round instead of the new one.
     restart: Whether nodes keep nothing, and start each round from the means of
       m and v at the end of the last one.
+    max_growth: By how much a round may raise v_hat; `None` is the paper.
+    tensors: What parts of x are tensors by themselves, for `max_growth`.
   """
   everyone = {i for nodes in rounds for i in nodes}
   m = {i: np.zeros_like(x) for i in everyone}
   v = {i: np.zeros_like(x) for i in everyone}
   v_hat = np.full_like(x, epsilon)
+  mean_v = np.zeros_like(x)
   x_history, v_hat_history = [], []
   for r, nodes in enumerate(rounds):
     x_of = {i: x for i in nodes}
@@ -93,19 +98,29 @@ def local_amsgrad(
         if s < k - 1:
           x_of[i] = x_of[i] - alpha * m[i] / np.sqrt(v_hat)
     v_hat_before = v_hat
-    v_hat = np.maximum(np.mean([v[j] for j in nodes], axis=0), v_hat)
+    mean_v_before = mean_v
+    mean_v = np.mean([v[j] for j in nodes], axis=0)
+    if max_growth is not None:
+      for part in tensors:
+        if np.any(mean_v_before[part] > 0):
+          mean_v[part] = bounded(mean_v[part], v_hat[part], max_growth)
+    v_hat = np.maximum(mean_v, v_hat)
     divisor = v_hat_before if delayed else v_hat
     x = np.mean(
       [x_of[j] - alpha * m[j] / np.sqrt(divisor) for j in nodes], axis=0
     )
     if restart:
       mean_m = np.mean([m[j] for j in nodes], axis=0)
-      mean_v = np.mean([v[j] for j in nodes], axis=0)
       m = {i: mean_m for i in everyone}
       v = {i: mean_v for i in everyone}
     x_history.append(x)
     v_hat_history.append(v_hat)
   return np.array(x_history), np.array(v_hat_history)
+
+
+def bounded(v, v_hat, max_growth):
+  """What a round may leave of a tensor's v, given its v_hat before."""
+  return np.minimum(v, max_growth * np.maximum(v_hat, v_hat.mean()))
 
 
 def mean_of_maxima_amsgrad(

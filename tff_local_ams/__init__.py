@@ -9,6 +9,7 @@ from tff_local_ams import communication
 from tff_local_ams import compression
 from tff_local_ams import optimizers
 from tff_local_ams import privacy
+from tff_local_ams import robustness
 from tff_local_ams import runtime
 from tff_local_ams import theory
 from tff_local_ams.lean_amsgrad import build_lean_local_amsgrad
@@ -44,6 +45,7 @@ __all__ = [
   'lean_max_second_moment',
   'optimizers',
   'privacy',
+  'robustness',
   'runtime',
   'theory',
 ]

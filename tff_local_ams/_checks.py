@@ -41,6 +41,8 @@ NONNEGATIVE = Range('nonnegative', lambda x: x >= 0)
 POSITIVE = Range('positive', lambda x: x > 0)
 BELOW_ONE = Range('in [0, 1)', lambda x: (x >= 0) & (x < 1))
 BETWEEN = Range('in (0, 1)', lambda x: (x > 0) & (x < 1))
+BELOW_HALF = Range('in [0, 0.5)', lambda x: (x >= 0) & (x < 0.5))
+ABOVE_ONE = Range('larger than 1', lambda x: x > 1)
 UP_TO_ONE = Range('in [0, 1]', lambda x: (x >= 0) & (x <= 1))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_local_ams import growth
 from tff_local_ams import optimizers
 from tff_local_ams import upload_means
 from tff_local_ams import variants
@@ -91,6 +92,7 @@ def build_moments_aggregator(
   moments_aggregator: AggregationFactory | None = None,
   second_moments_from_zero: bool = False,
   clients_take_last_step: bool = False,
+  max_growth: float | None = None,
 ) -> tff.templates.AggregationProcess:
   """Builds the aggregator of Local AMSGrad.
 
@@ -119,12 +121,19 @@ def build_moments_aggregator(
     clients_take_last_step: Whether the deltas have the synchronising step in
       them, as they can if it is the delayed one. Clients send no first moments
       then, and the state has none.
+    max_growth: By how much a round may raise v-hat, a factor larger than 1: a
+      second moment that is larger than so many times the old v-hat, or than so
+      many times its mean over the tensor if that is more, is cut off there. The
+      first round that measures anything has no bound. The measurements get
+      `held_back`, the share of weights to which it has happened. If `None`,
+      there is no bound.
 
   Returns:
     A `tff.templates.AggregationProcess`.
 
   Raises:
     TypeError: If an aggregator is not a factory of `tff.aggregators`.
+    ValueError: If `max_growth` is out of its range.
 
   Examples:
     Two clients that have moved by 0.5. The means of m and v are 2 and 4, so the
@@ -149,6 +158,7 @@ def build_moments_aggregator(
     >>> print(round(float(output.result), 4), output.state.max_second_moment)
     0.6 4.0
   """
+  growth.check_growth(max_growth)
   factories = {
     'delta': upload_means.weighted('model_aggregator', model_aggregator),
     'first_moment': upload_means.weighted(
@@ -184,6 +194,7 @@ def build_moments_aggregator(
     init_fn.type_signature.result.member,
     means_process.next.type_signature.result.result.member,
     synchronising_step,
+    max_growth,
   )
 
   @tff.federated_computation(
@@ -201,7 +212,7 @@ def build_moments_aggregator(
       if second_moments_from_zero
       else tff.federated_value(np.float64(0), tff.SERVER)
     )
-    update, moments = tff.federated_map(
+    update, moments, *held_back = tff.federated_map(
       synchronisation, (state, means.result, decay, summary)
     )
     new_state = _zip_state(moments, means.state)
@@ -214,6 +225,7 @@ def build_moments_aggregator(
       lambda state: watching.measure_denominator(
         tf.nest.flatten(state.max_second_moment), epsilon
       ),
+      held_back,
     )
 
   return tff.templates.AggregationProcess(init_fn, next_fn)
@@ -285,8 +297,12 @@ def _build_synchronisation(
   state_type: tff.Type,
   means_type: tff.Type,
   synchronising_step: variants.SynchronisingStep,
+  max_growth: float | None,
 ) -> tff.Computation:
-  """Returns lines 9 and 10 of Algorithm 3: the update and the new moments."""
+  """Returns lines 9 and 10 of Algorithm 3: the update and the new moments.
+
+  And, with a bound on the growth of v_hat, the share of weights held back.
+  """
 
   @tff.tensorflow.computation(state_type, means_type, np.float64, _SUMMARY)
   def synchronisation(state, means, decay, summary):
@@ -296,14 +312,18 @@ def _build_synchronisation(
       state.second_moment,
       means['second_moment'],
     )
+    raised = means.get('max_second_moment', second_moment)
+    measured: tuple[tf.Tensor, ...] = ()
+    if max_growth is not None:
+      second_moment, _ = _cap(second_moment, state, max_growth)
+      raised, held_back = _cap(raised, state, max_growth)
+      measured = (held_back,)
     max_second_moment = tf.nest.map_structure(
-      tf.math.maximum,
-      means.get('max_second_moment', second_moment),
-      state.max_second_moment,
+      tf.math.maximum, raised, state.max_second_moment
     )
     if 'first_moment' not in means:
       moments = optimizers.Moments((), second_moment, max_second_moment)
-      return means['delta'], moments
+      return means['delta'], moments, *measured
     moments = optimizers.Moments(
       means['first_moment'], second_moment, max_second_moment
     )
@@ -320,9 +340,27 @@ def _build_synchronisation(
       moments.first_moment,
       v_hat,
     )
-    return update, moments
+    return update, moments, *measured
 
   return synchronisation
+
+
+def _cap(moment: Any, state: Any, max_growth: float) -> tuple[Any, tf.Tensor]:
+  """Returns the moment within its bound, and the share that is held back."""
+  capped = [
+    growth.cap(new, v_hat, tf.reduce_any(v > 0), max_growth)
+    for new, v, v_hat in zip(
+      *map(
+        tf.nest.flatten,
+        (moment, state.second_moment, state.max_second_moment),
+      ),
+      strict=True,
+    )
+  ]
+  return (
+    tf.nest.pack_sequence_as(moment, [c.moment for c in capped]),
+    growth.share_held_back(capped, state.max_second_moment),
+  )
 
 
 def _zip_state(moments: Any, means: Any) -> Any:

@@ -159,6 +159,8 @@ def _tensors(
       element_kind = name
     elif name in _MODEL_NAMES:
       element_kind = 'model'
+    elif name == 'counts':
+      element_kind = 'other'
     else:
       element_kind = kind
     yield from _tensors(element, element_kind)

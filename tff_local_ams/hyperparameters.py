@@ -35,6 +35,8 @@ _RANGES = {
   'clip_norm': _checks.POSITIVE,
   'delta': _checks.BETWEEN,
   'max_epsilon': _checks.POSITIVE,
+  'max_growth': _checks.ABOVE_ONE,
+  'trim': _checks.BELOW_HALF,
 }
 _COUNTS = {'warm_up_rounds': 0, 'population': 1}
 _BITS = {

@@ -26,6 +26,7 @@ import tensorflow_federated as tff
 from tff_local_ams import _checks
 from tff_local_ams import aggregators
 from tff_local_ams import factors
+from tff_local_ams import growth
 from tff_local_ams import optimizers
 from tff_local_ams import upload_means
 from tff_local_ams import watching
@@ -86,6 +87,8 @@ def build_lean_aggregator(
   *,
   epsilon: float,
   model_aggregator: aggregators.AggregationFactory | None = None,
+  moments_aggregator: aggregators.AggregationFactory | None = None,
+  max_growth: float | None = None,
 ) -> tff.templates.AggregationProcess:
   """Builds the aggregator of lean Local AMSGrad.
 
@@ -99,8 +102,12 @@ def build_lean_aggregator(
     epsilon: What v_hat is at least.
     model_aggregator: A factory for the mean of the deltas. If `None`, the
       weighted mean.
+    moments_aggregator: A factory for the means of the second moments' rows and
+      columns, and of the counts. If `None`, the weighted mean.
+    max_growth: As in `aggregators.build_moments_aggregator`.
   """
-  mean = upload_means.weighted('moments_aggregator', None)
+  growth.check_growth(max_growth)
+  mean = upload_means.weighted('moments_aggregator', moments_aggregator)
   factories = {
     'delta': upload_means.weighted('model_aggregator', model_aggregator),
     'second_moment': mean,
@@ -135,6 +142,7 @@ def build_lean_aggregator(
   synchronisation = _build_synchronisation(
     init_fn.type_signature.result.member,
     means_process.next.type_signature.result.result.member,
+    max_growth,
   )
 
   @tff.federated_computation(
@@ -147,7 +155,7 @@ def build_lean_aggregator(
     means = means_process.next(
       state.means, upload_means.by_name(upload, factories), weight
     )
-    update, moved = tff.federated_map(
+    update, moved, *held_back = tff.federated_map(
       synchronisation, (state, means.result, summary)
     )
     new_state = zip_state(moved, means.state)
@@ -158,6 +166,7 @@ def build_lean_aggregator(
       summary,
       means.measurements,
       measure_denominator,
+      held_back,
     )
 
   return tff.templates.AggregationProcess(init_fn, next_fn)
@@ -191,9 +200,12 @@ _SUMMARY = tff.to_type(aggregators.RoundSummary(np.float64, np.int32))
 
 
 def _build_synchronisation(
-  state_type: tff.Type, means_type: tff.Type
+  state_type: tff.Type, means_type: tff.Type, max_growth: float | None
 ) -> tff.Computation:
-  """Returns the update and the new state, but for the inner aggregators'."""
+  """Returns the update and the new state, but for the inner aggregators'.
+
+  And, with a bound on the growth of v_hat, the share of weights held back.
+  """
 
   @tff.tensorflow.computation(state_type, means_type, _SUMMARY)
   def synchronisation(state, means, summary):
@@ -228,15 +240,33 @@ def _build_synchronisation(
       state.second_moment,
       means['second_moment'],
     )
+    measured: tuple[tf.Tensor, ...] = ()
+    if max_growth is None:
+      maxima = tuple(
+        map(factors.maximum, state.max_second_moment, second_moment)
+      )
+    else:
+      capped = [
+        growth.cap_factors(new, old, state.epsilon, max_growth)
+        for new, old in zip(second_moment, state.max_second_moment, strict=True)
+      ]
+      second_moment = tuple(c.moment for c in capped)
+      # Columns are measured by the rows, as their bound was.
+      maxima = tuple(
+        factors.maximum(old, new, floor=tf.reduce_mean(new.rows))
+        for new, old in zip(second_moment, state.max_second_moment, strict=True)
+      )
+      measured = (growth.share_held_back(capped, flat_m),)
     new_state = LeanState(
       tf.nest.pack_sequence_as(state.first_moment, first_moment),
       second_moment,
-      tuple(map(factors.maximum, state.max_second_moment, second_moment)),
+      maxima,
       tf.where(moves, counts.steps, state.mean_steps),
       state.epsilon,
       (),
     )
-    return tf.nest.pack_sequence_as(means['delta'], updates), new_state
+    update = tf.nest.pack_sequence_as(means['delta'], updates)
+    return update, new_state, *measured
 
   return synchronisation
 

@@ -35,6 +35,7 @@ def build_lean_local_amsgrad(
   beta_2: float = 0.99,
   epsilon: float = 1e-5,
   warm_up_rounds: int = 1,
+  max_growth: float | None = None,
   upload_bits: int | None = None,
   download_bits: int = 8,
   server_learning_rate: float = 1.0,
@@ -42,6 +43,7 @@ def build_lean_local_amsgrad(
     tff.learning.ClientWeighting.UNIFORM
   ),
   model_aggregator: aggregators.AggregationFactory | None = None,
+  moments_aggregator: aggregators.AggregationFactory | None = None,
   metrics_aggregator: tff.learning.metrics.MetricsAggregatorType | None = None,
   participation_aggregator: (
     tff.aggregators.UnweightedAggregationFactory | None
@@ -86,6 +88,8 @@ def build_lean_local_amsgrad(
     beta_2: The decay of the second moment.
     epsilon: What v_hat is at least.
     warm_up_rounds: In how many rounds at the start clients only measure.
+    max_growth: By how much a round may raise v_hat, a factor larger than 1. Of
+      a matrix, rows and columns may each grow by its root.
     upload_bits: With how many bits a client sends each number: 1, 2, 3, 4, 8,
       16, or 32 for floats as they are. If `None`, 1. See
       `compression.build_upload_quantiser`.
@@ -97,6 +101,9 @@ def build_lean_local_amsgrad(
       the quantiser of `upload_bits`: a robust or secure one. A private one
       leaves the moments and counts as they are: for privacy there is
       `build_private_local_amsgrad`.
+    moments_aggregator: A factory for the means of the second moments' rows and
+      columns, and of the clients' numbers of steps. If `None`, the weighted
+      mean.
     metrics_aggregator: As in `tff.learning`.
     participation_aggregator: A factory for the counts of clients.
     batch_loop: How clients go through their batches.
@@ -170,6 +177,8 @@ def build_lean_local_amsgrad(
       model.weights_type.trainable,
       epsilon=epsilon,
       model_aggregator=model_aggregator,
+      moments_aggregator=moments_aggregator,
+      max_growth=max_growth,
     ),
     process_parts.CommonArguments(
       server_learning_rate,

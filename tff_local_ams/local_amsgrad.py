@@ -35,6 +35,7 @@ def build_local_amsgrad(
   ),
   denominator: variants.Denominator = variants.Denominator.MAX_OF_MEANS,
   warm_up_rounds: int = 1,
+  max_growth: float | None = None,
   server_learning_rate: float = 1.0,
   client_weighting: tff.learning.ClientWeighting = (
     tff.learning.ClientWeighting.UNIFORM
@@ -90,6 +91,10 @@ def build_local_amsgrad(
     warm_up_rounds: In how many rounds at the start clients only measure, at a
       learning rate of zero. One such round spares training the first steps'
       division by `sqrt(epsilon)`. 0 is the paper.
+    max_growth: By how much a round may raise v_hat, a factor larger than 1: see
+      `aggregators.build_moments_aggregator`. If `None`, as in the paper, there
+      is no bound, and one client's huge second moment slows its weights for
+      ever.
     server_learning_rate: How much of the clients' mean update is applied.
     client_weighting: Whether clients count equally, as in the paper, or by
       their number of examples.
@@ -154,6 +159,7 @@ def build_local_amsgrad(
     synchronising_step=synchronising_step,
     denominator=denominator,
     warm_up_rounds=warm_up_rounds,
+    max_growth=max_growth,
     model_aggregator=model_aggregator,
     moments_aggregator=moments_aggregator,
     common=process_parts.CommonArguments(
@@ -179,6 +185,7 @@ def choose_parts(
   synchronising_step: variants.SynchronisingStep,
   denominator: variants.Denominator,
   warm_up_rounds: int,
+  max_growth: float | None,
   model_aggregator: aggregators.AggregationFactory | None,
   moments_aggregator: aggregators.AggregationFactory | None,
   common: process_parts.CommonArguments,
@@ -195,6 +202,7 @@ def choose_parts(
     synchronising_step: What the last local step divides by.
     denominator: How the clients come to share one denominator.
     warm_up_rounds: In how many rounds at the start clients only measure.
+    max_growth: By how much a round may raise v_hat.
     model_aggregator: A factory for the mean of the model deltas.
     moments_aggregator: A factory for the mean of each moment.
     common: The arguments that all builders have.
@@ -276,6 +284,7 @@ def choose_parts(
       moments_aggregator=moments_aggregator,
       second_moments_from_zero=from_zero,
       clients_take_last_step=keeps_m,
+      max_growth=max_growth,
     ),
     common,
     share,

@@ -32,6 +32,7 @@ def build_silo_local_amsgrad(
   ),
   denominator: variants.Denominator = variants.Denominator.MAX_OF_MEANS,
   warm_up_rounds: int = 0,
+  max_growth: float | None = None,
   server_learning_rate: float = 1.0,
   client_weighting: tff.learning.ClientWeighting = (
     tff.learning.ClientWeighting.UNIFORM
@@ -67,6 +68,9 @@ def build_silo_local_amsgrad(
     synchronising_step: What the last local step divides by.
     denominator: How the silos come to share one denominator.
     warm_up_rounds: In how many rounds at the start silos only measure.
+    max_growth: By how much a round may raise v_hat. Silos go on from a v of
+      their own, which has no bound: one that is huge raises v_hat round by
+      round until it is forgotten.
     server_learning_rate: How much of the silos' mean update is applied.
     client_weighting: Whether silos count equally or by their examples.
     model_distributor: How the weights reach the silos.
@@ -123,6 +127,7 @@ def build_silo_local_amsgrad(
     synchronising_step=synchronising_step,
     denominator=denominator,
     warm_up_rounds=warm_up_rounds,
+    max_growth=max_growth,
     model_aggregator=model_aggregator,
     moments_aggregator=moments_aggregator,
     common=process_parts.CommonArguments(

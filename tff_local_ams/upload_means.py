@@ -8,6 +8,7 @@ import collections
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,7 @@ def accept(
   summary: Any,
   measurements: Any,
   measure_state: Callable[[Any], Mapping[str, tf.Tensor]] = lambda state: {},
+  held_back: Sequence[Any] = (),
 ) -> tff.templates.MeasuredProcessOutput:
   """Takes the new state and the update, or keeps the old one and has none.
 
@@ -117,6 +119,8 @@ def accept(
     summary: The round's `aggregators.RoundSummary`.
     measurements: Those of the inner aggregators.
     measure_state: What else to measure of the state that is taken, by names.
+    held_back: The share of weights whose v-hat a bound has held back; empty if
+      there is no bound.
   """
 
   @tff.tensorflow.computation
@@ -142,12 +146,11 @@ def accept(
     accept, (state, new_state, update, summary)
   )
   names = tff.structure.name_list(measured.type_signature.member)
+  by_name = {name: measured[name] for name in names}
+  if held_back:
+    (by_name['held_back'],) = held_back
   return tff.templates.MeasuredProcessOutput(
     new_state,
     update,
-    tff.federated_zip(
-      collections.OrderedDict(
-        means=measurements, **{name: measured[name] for name in names}
-      )
-    ),
+    tff.federated_zip(collections.OrderedDict(means=measurements, **by_name)),
   )

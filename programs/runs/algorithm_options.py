@@ -50,7 +50,22 @@ class AmsgradOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True)
-class LeanOptions(AmsgradOptions):
+class SharedAmsgradOptions(AmsgradOptions):
+  """The options of AMSGrad on the clients with one v-hat for all.
+
+  Attributes:
+    max_growth: By how much a round may raise v-hat, a factor larger than 1; any
+      unless given.
+    trim: The share of clients, in [0, 0.5), that is left out of the means at
+      either end, number by number; all are in them unless given.
+  """
+
+  max_growth: float | None = None
+  trim: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class LeanOptions(SharedAmsgradOptions):
   """The options of lean Local AMSGrad.
 
   Attributes:

@@ -87,12 +87,12 @@ def build_process(
 _REGISTRY = {
   'local_amsgrad': _Entry(
     'Local AMSGrad',
-    algorithm_options.AmsgradOptions,
+    algorithm_options.SharedAmsgradOptions,
     _ADAPTIVE_RATES,
   ),
   'local_amsgrad_delayed': _Entry(
     'Local AMSGrad, delayed',
-    algorithm_options.AmsgradOptions,
+    algorithm_options.SharedAmsgradOptions,
     _ADAPTIVE_RATES,
   ),
   'local_amsgrad_lean': _Entry(
@@ -107,7 +107,7 @@ _REGISTRY = {
   ),
   'silo_local_amsgrad': _Entry(
     'Local AMSGrad, silos',
-    algorithm_options.AmsgradOptions,
+    algorithm_options.SharedAmsgradOptions,
     _ADAPTIVE_RATES,
   ),
   'silo_naive_amsgrad': _Entry(

@@ -79,6 +79,20 @@ class Experiment:
     # As they are read back: a tuple, for example, is a list in JSON.
     return json.loads(json.dumps(dataclasses.asdict(self)))
 
+  @property
+  def variant(self) -> Any:
+    """What tells its process from those of the same options: nothing."""
+    return None
+
+  def build_process(self, model_fn: Any) -> Any:
+    """Returns the process: see `algorithms.build_process`."""
+    return algorithms.build_process(
+      self.algorithm,
+      model_fn,
+      self.algorithm_options,
+      **algorithms.schedule_argument(self.algorithm, self.schedule),
+    )
+
 
 @dataclasses.dataclass(frozen=True)
 class OutputConfig:

@@ -24,7 +24,12 @@ from programs.runs import simulation
 from programs.runs import trained_model
 
 # What this project's aggregators measure of the server's half of a round.
-_WATCHED = ('update_norm', 'max_second_moment_norm', 'share_at_floor')
+_WATCHED = (
+  'update_norm',
+  'max_second_moment_norm',
+  'share_at_floor',
+  'held_back',
+)
 
 
 class Diverged(failures.ProgramError):

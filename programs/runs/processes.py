@@ -17,8 +17,9 @@ def _ours(build_fn: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
     bits = {
       name: arguments.pop(name) for name in ('upload_bits', 'download_bits')
     }
-    wire = _wire(model_fn, **bits, weighted=True)
-    return build_fn(model_fn, **arguments, **wire, **fixed, **others)
+    arguments |= _wire(model_fn, **bits, weighted=True)
+    arguments |= _trimmed(arguments.pop('trim', None), bits['upload_bits'])
+    return build_fn(model_fn, **{**arguments, **fixed, **others})
 
   return build
 
@@ -26,9 +27,24 @@ def _ours(build_fn: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
 def _lean(
   model_fn: Any, options: algorithm_options.LeanOptions, **others: Any
 ) -> Any:
+  arguments = dict(vars(options))
+  trimmed = _trimmed(arguments.pop('trim'), options.upload_bits)
+  if trimmed:
+    del arguments['upload_bits']
   return tff_local_ams.build_lean_local_amsgrad(
-    model_fn, **vars(options), **others
+    model_fn, **{**arguments, **trimmed, **others}
   )
+
+
+def _trimmed(trim: float | None, upload_bits: int | None) -> dict[str, Any]:
+  """Returns the builders' arguments by which means are trimmed."""
+  if trim is None:
+    return {}
+  build_fn = tff_local_ams.robustness.build_trimmed_mean
+  return {
+    'model_aggregator': build_fn(trim, bits=upload_bits or 32),
+    'moments_aggregator': build_fn(trim),
+  }
 
 
 def _wire(
@@ -60,14 +76,14 @@ def _wire_of(model_fn: Any, options: Any) -> dict[str, Any]:
 def _fed_avg(
   client_optimizer_fn: Callable[[Any], Any],
   server_optimizer_fn: Callable[[Any], Any],
-) -> Callable[[Any, Any], tff.learning.templates.LearningProcess]:
+) -> Callable[..., tff.learning.templates.LearningProcess]:
   """Returns a builder of TFF's federated averaging with these optimizers."""
-  return lambda model_fn, options: (
+  return lambda model_fn, options, **others: (
     tff.learning.algorithms.build_unweighted_fed_avg(
       model_fn,
       client_optimizer_fn(options),
       server_optimizer_fn(options),
-      **_wire_of(model_fn, options),
+      **{**_wire_of(model_fn, options), **others},
     )
   )
 

@@ -111,14 +111,7 @@ class Workshop:
         self._built.remove(built)
         break
     else:
-      process = algorithms.build_process(
-        experiment.algorithm,
-        self._with_start(experiment).model_fn,
-        experiment.algorithm_options,
-        **algorithms.schedule_argument(
-          experiment.algorithm, experiment.schedule
-        ),
-      )
+      process = experiment.build_process(self._with_start(experiment).model_fn)
       built = _Built(
         experiment,
         process,
@@ -176,6 +169,7 @@ def _fixed(experiment: experiments.Experiment, built: _Built) -> Any:
     _without(experiment.dataset_options, _NOT_OF_THE_MODEL),
     experiment.algorithm,
     _without(experiment.algorithm_options, settable),
+    experiment.variant,
     # The noise of private ones is made for so many clients, and their units for
     # so many steps.
     algorithms.is_private(experiment.algorithm)

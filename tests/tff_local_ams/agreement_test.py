@@ -38,6 +38,15 @@ _LEARNING_PROCESSES = {
     functools.partial(_LOCAL_AMSGRAD, denominator=_MEAN_OF_MAXIMA),
     functools.partial(reference.mean_of_maxima_amsgrad, restart=True),
   ),
+  'local_amsgrad, bounded': (
+    functools.partial(_LOCAL_AMSGRAD, max_growth=1.5),
+    functools.partial(
+      reference.local_amsgrad,
+      restart=True,
+      max_growth=1.5,
+      tensors=problems.TENSORS,
+    ),
+  ),
 }
 _SILO_PROCESSES = {
   'silo_local_amsgrad': (
@@ -55,6 +64,12 @@ _SILO_PROCESSES = {
       tff_local_ams.build_silo_local_amsgrad, denominator=_MEAN_OF_MAXIMA
     ),
     reference.mean_of_maxima_amsgrad,
+  ),
+  'silo_local_amsgrad, bounded': (
+    functools.partial(tff_local_ams.build_silo_local_amsgrad, max_growth=1.5),
+    functools.partial(
+      reference.local_amsgrad, max_growth=1.5, tensors=problems.TENSORS
+    ),
   ),
   'silo_naive_amsgrad': (
     tff_local_ams.build_silo_naive_amsgrad,

@@ -88,10 +88,19 @@ def test_arguments_of_moments(build_fn, argument, value, error, message):
     ('synchronising_step', 'exact', "`SynchronisingStep`, found 'exact'"),
     ('denominator', 'max', "`Denominator`, found 'max'"),
     ('moments_aggregator', 0, 'found 0'),
+    ('max_growth', '2', "number, found '2'"),
   ],
 )
 def test_arguments_of_shared_moments(build_fn, argument, value, message):
   _check(build_fn, TypeError, f'`{argument}.*{message}', **{argument: value})
+
+
+@pytest.mark.parametrize(
+  'build_fn', [*_WITH_SHARED_MOMENTS, tff_local_ams.build_lean_local_amsgrad]
+)
+@pytest.mark.parametrize('value', [1.0, 0, float('inf')])
+def test_growth(build_fn, value):
+  _check(build_fn, ValueError, f'`max_growth`.*found {value}', max_growth=value)
 
 
 def _keras_model(*layers):

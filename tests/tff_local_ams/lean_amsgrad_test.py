@@ -136,9 +136,14 @@ _RUNS = {
 
 
 @pytest.mark.parametrize('dtype', _TOLERANCES, ids=lambda d: d.__name__)
-@pytest.mark.parametrize('weighting', [_UNIFORM, _NUM_EXAMPLES])
+@pytest.mark.parametrize(
+  ('weighting', 'max_growth'),
+  [(_UNIFORM, None), (_NUM_EXAMPLES, None), (_UNIFORM, 1.3)],
+)
 @pytest.mark.parametrize('run', _RUNS)
-def test_agrees_with_the_reference(dtype, weighting, run, report_figure):
+def test_agrees_with_the_reference(
+  dtype, weighting, max_growth, run, report_figure
+):
   rounds, rate_fn, beta_1, warm_up_rounds, server_rate = _RUNS[run]
   weight = (
     (lambda i, t: 1.0)
@@ -156,9 +161,10 @@ def test_agrees_with_the_reference(dtype, weighting, run, report_figure):
     warm_up_rounds=warm_up_rounds,
     server_rate=server_rate,
     weight=weight,
+    max_growth=max_growth,
   )
   actual = _run(
-    _build(dtype, weighting),
+    _build(dtype, weighting, max_growth=max_growth),
     rounds,
     dtype,
     rate_fn,
@@ -171,8 +177,9 @@ def test_agrees_with_the_reference(dtype, weighting, run, report_figure):
     for j in range(3)
   ]
   report_figure(
-    f'lean, {run}, {dtype.__name__}, {weighting.name.lower()}: relative error '
-    f'of weights {errors[0]:.1e}, m {errors[1]:.1e}, v-hat {errors[2]:.1e}'
+    f'lean, {run}, {dtype.__name__}, {weighting.name.lower()}, growth '
+    f'{max_growth}: relative error of weights {errors[0]:.1e}, m '
+    f'{errors[1]:.1e}, v-hat {errors[2]:.1e}'
   )
   assert max(errors) < _TOLERANCES[dtype]
 

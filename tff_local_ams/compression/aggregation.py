@@ -76,20 +76,7 @@ def build_process(
     weight_type: The type of the weights.
     finish: `(total) -> (result, measurements)`.
   """
-  label = _label(value_type)
-
-  @tff.tensorflow.computation(value_type, weight_type, np.int32)
-  def encode(value, weight, round_num):
-    units = seed = ()
-    if codec.has_blocks:
-      units = codec.units(value)
-      seed = tf.stack([_fingerprint(units, weight), round_num])
-    quantised = codec.encode(value, units, seed)
-    return Upload(
-      collections.OrderedDict([(label, quantised)]) if label else quantised,
-      weight,
-      seed,
-    )
+  encode = build_encode(codec, value_type, weight_type)
 
   @tff.tensorflow.computation
   def zero():
@@ -104,9 +91,13 @@ def build_process(
     upload = tf.nest.map_structure(
       lambda x: tf.where(accepted, x, tf.zeros_like(x)), upload
     )
-    quantised = upload.quantised[label] if label else upload.quantised
     return Total(
-      codec.add(total.values, quantised, upload.seed, upload.weight),
+      codec.add(
+        total.values,
+        encoded_value(upload, value_type),
+        upload.seed,
+        upload.weight,
+      ),
       total.weight + upload.weight,
       total.non_finite + tf.cast(~accepted, tf.int32),
     )
@@ -144,6 +135,34 @@ def build_process(
     )
 
   return tff.templates.AggregationProcess(init_fn, next_fn)
+
+
+def build_encode(
+  codec: codecs.Codec, value_type: tff.Type, weight_type: tff.Type
+) -> tff.Computation:
+  """Returns `(<value, weight, the round's number> -> Upload)`."""
+  label = _label(value_type)
+
+  @tff.tensorflow.computation(value_type, weight_type, np.int32)
+  def encode(value, weight, round_num):
+    units = seed = ()
+    if codec.has_blocks:
+      units = codec.units(value)
+      seed = tf.stack([_fingerprint(units, weight), round_num])
+    quantised = codec.encode(value, units, seed)
+    return Upload(
+      collections.OrderedDict([(label, quantised)]) if label else quantised,
+      weight,
+      seed,
+    )
+
+  return encode
+
+
+def encoded_value(upload: Upload, value_type: tff.Type) -> Any:
+  """Returns the `codecs.Encoded` in an upload."""
+  label = _label(value_type)
+  return upload.quantised[label] if label else upload.quantised
 
 
 def _label(value_type: tff.Type) -> str | None:

@@ -82,7 +82,7 @@ def build_upload_quantiser(
   """
   arguments.check_bits('bits', bits, UPLOAD_BITS)
   factory = _WeightedMean(bits)
-  return factory if weighted else _EqualWeights(factory)
+  return factory if weighted else EqualWeights(factory)
 
 
 def build_record_quantiser(
@@ -130,7 +130,7 @@ def build_record_quantiser(
     1.00
   """
   arguments.check_bits('bits', bits, UPLOAD_BITS)
-  return _EqualWeights(_Sum(bits))
+  return EqualWeights(_Sum(bits))
 
 
 class _WeightedMean(tff.aggregators.WeightedAggregationFactory):
@@ -170,13 +170,14 @@ class _Sum(tff.aggregators.WeightedAggregationFactory):
     return aggregation.build_process(codec, value_type, weight_type, result)
 
 
-class _EqualWeights(tff.aggregators.UnweightedAggregationFactory):
+class EqualWeights(tff.aggregators.UnweightedAggregationFactory):
   """Another factory's aggregation where all weights are one."""
 
   def __init__(self, factory: tff.aggregators.WeightedAggregationFactory):
     self._factory = factory
 
   def create(self, value_type):
+    """Returns the process, as TFF's factories do."""
     process = self._factory.create(value_type, tff.TensorType(np.float32))
 
     @tff.federated_computation(

@@ -34,6 +34,14 @@ LEARNING = {
   'lean': lambda m: tff_local_ams.build_lean_local_amsgrad(
     m, 0.01, upload_bits=32, download_bits=32
   ),
+  'robust': lambda m: tff_local_ams.build_lean_local_amsgrad(
+    m,
+    0.01,
+    max_growth=2.0,
+    model_aggregator=tff_local_ams.robustness.build_trimmed_mean(0.2),
+    moments_aggregator=tff_local_ams.robustness.build_trimmed_mean(0.2),
+    download_bits=32,
+  ),
   'local_sgd': lambda m: tff_local_ams.build_local_sgd(m, 0.01),
   'FedAvg': lambda m: _algorithms.build_unweighted_fed_avg(m, _sgdm()),
   'FedAdam': lambda m: _algorithms.build_weighted_fed_avg(

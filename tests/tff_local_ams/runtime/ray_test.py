@@ -62,6 +62,11 @@ def one_worker():
 
 
 @pytest.fixture(scope='module')
+def robust_process():
+  return processes.LEARNING['robust'](processes.MODELS['functional']())
+
+
+@pytest.fixture(scope='module')
 def process():
   model = processes.MODELS['functional']()
   return tff_local_ams.build_local_amsgrad(model, 0.01, warm_up_rounds=0)
@@ -94,6 +99,14 @@ def test_learning_process_as_on_device(two_workers, process):
 
 
 @pytest.mark.slow
+def test_collected_uploads_as_on_device(two_workers, robust_process):
+  with _installed(contexts.create_device_context()):
+    expected = processes.run_learning(robust_process)
+  with _installed(two_workers):
+    actual = processes.run_learning(robust_process)
+  processes.assert_same(actual, expected, rtol=1e-6)
+
+
 def test_silo_process_as_on_device(two_workers):
   process = tff_local_ams.build_silo_naive_amsgrad(
     processes.MODELS['keras'](), 0.01

@@ -1,0 +1,1 @@
+"""The parts of `robustness`: who attacks, how, and what comes of it."""
