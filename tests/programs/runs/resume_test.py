@@ -10,6 +10,7 @@ import pytest
 from programs import failures
 from programs.runs import experiments
 from programs.runs import loop
+from programs.runs import sharing
 from tff_local_ams import runtime
 
 _FLAGS = (
@@ -139,6 +140,7 @@ def test_interrupted_says_how_to_go_on(tmp_path, start_program, run_module):
 
 def test_goes_on_from_the_checkpoint_before_a_corrupt_one(tmp_path, capsys):
   """With silos, whose states are tensors on a device and arrays in files."""
+  workshop = sharing.Workshop()
 
   def train(rounds):
     loop.train(
@@ -150,6 +152,7 @@ def test_goes_on_from_the_checkpoint_before_a_corrupt_one(tmp_path, capsys):
       ),
       tmp_path,
       lambda round_number, metrics: None,
+      workshop=workshop,
     )
 
   with runtime.device_context():
