@@ -54,10 +54,10 @@ class ExamplesClientData(tff.simulation.datasets.ClientData, abc.ABC):
   @functools.cached_property
   def _traced_examples_fn(self) -> Any:
     # A concrete function: it is traced once, and TensorFlow does not take many
-    # data sets for a function that is traced over and over.
-    return tf.function(self.examples_fn).get_concrete_function(
-      tf.TensorSpec([], tf.string)
-    )
+    # data sets for a function that is traced over and over. Without AutoGraph,
+    # as TFF traces it.
+    traced = tf.function(self.examples_fn, autograph=False)
+    return traced.get_concrete_function(tf.TensorSpec([], tf.string))
 
   def _dataset(self, client_id: Any) -> tf.data.Dataset:
     client_id = tf.convert_to_tensor(client_id)

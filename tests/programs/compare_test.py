@@ -10,15 +10,15 @@ import time
 import pytest
 
 _FLAGS = (
-  *('-m', 'programs.compare', '--dataset=gaussian_mixture', '--overlap=0.3'),
+  *('programs.compare', '--dataset=gaussian_mixture', '--overlap=0.3'),
   *('--local_steps=2', '--batch_size=8', '--train_examples=20'),
 )
 
 
-def test_compares_at_the_best_rates(tmp_path, run_program):
+def test_compares_at_the_best_rates(tmp_path, run_module):
   flags = (*_FLAGS, '--rounds=3', '--eval_every=1', '--tuning_rounds=2')
   flags += ('--target=0.12', f'--output_dir={tmp_path}')
-  done = run_program(*flags, '--algorithms=local_sgd', '--seeds=2')
+  done = run_module(*flags, '--algorithms=local_sgd', '--seeds=2')
   assert (done.returncode, done.stderr) == (0, '')
   results = json.loads((tmp_path / 'results.json').read_text())
   tried = results['local_sgd']['tried']
@@ -60,9 +60,9 @@ def test_compares_at_the_best_rates(tmp_path, run_program):
     assert options['validation'] is is_tuning
 
 
-def test_all_algorithms_can_send_as_little(tmp_path, run_program):
+def test_all_algorithms_can_send_as_little(tmp_path, run_module):
   flags = (*_FLAGS, '--rounds=1', '--target=0.1', f'--output_dir={tmp_path}')
-  done = run_program(
+  done = run_module(
     *(*flags, '--upload_bits=2', '--download_bits=8'),
     '--algorithms=local_amsgrad_lean,fedavg',
   )
@@ -78,10 +78,10 @@ def test_all_algorithms_can_send_as_little(tmp_path, run_program):
   assert a_round['fedavg'] < a_round['local_amsgrad_lean'] < 0.26 * floats
 
 
-def test_sweep(tmp_path, run_program):
+def test_sweep(tmp_path, run_module):
   flags = (*_FLAGS, '--iterations=4', '--eval_every=1')
   flags += (f'--output_dir={tmp_path}', '--algorithms=local_sgd,fedavg')
-  done = run_program(*flags, '--sweep=local_steps:1,4')
+  done = run_module(*flags, '--sweep=local_steps:1,4')
   assert (done.returncode, done.stderr) == (0, '')
   assert 'gaussian_mixture, after 4 iterations:' in done.stdout
   # What is left is counted down to nothing.
@@ -110,7 +110,7 @@ def test_sweep(tmp_path, run_program):
     for path in tmp_path.glob('cells/*/*/*/finished.json')
   }
   (tmp_path / 'table.md').unlink()
-  done = run_program(*flags, '--sweep=local_steps:1,2,4')
+  done = run_module(*flags, '--sweep=local_steps:1,2,4')
   assert (done.returncode, done.stderr) == (0, '')
   assert all(path.stat().st_mtime_ns == time for path, time in kept.items())
   assert 'local_steps 2, local_sgd 0.1' in done.stdout
@@ -124,26 +124,26 @@ def test_sweep(tmp_path, run_program):
   made = {name: (tmp_path / name).read_bytes() for name in names}
   for name in names:
     (tmp_path / name).unlink()
-  done = run_program(*flags, '--report_only')
+  done = run_module(*flags, '--report_only')
   assert (done.returncode, done.stderr) == (0, '')
   assert {name: (tmp_path / name).read_bytes() for name in names} == made
   (cell,) = tmp_path.glob('cells/fedavg/local_steps_4/rates_*')
   shutil.rmtree(cell)
-  done = run_program(*flags, '--report_only')
+  done = run_module(*flags, '--report_only')
   assert (done.returncode, done.stderr) == (0, '')
   assert '1 run is missing' in done.stdout
   assert re.search(r'\| FedAvg \| [^|]+ \| [^|]+ \| - \|', done.stdout)
 
 
 @pytest.mark.slow
-def test_another_algorithm_is_added(tmp_path, run_program):
+def test_another_algorithm_is_added(tmp_path, run_module):
   flags = (*_FLAGS, '--rounds=3', '--eval_every=1', '--tuning_rounds=2')
   flags += (f'--output_dir={tmp_path}',)
-  done = run_program(*flags, '--algorithms=local_sgd')
+  done = run_module(*flags, '--algorithms=local_sgd')
   assert (done.returncode, done.stderr) == (0, '')
   # The one that is there is not trained again.
   start = time.time()
-  done = run_program(*flags, '--algorithms=local_sgd,fedavg')
+  done = run_module(*flags, '--algorithms=local_sgd,fedavg')
   assert (done.returncode, done.stderr) == (0, '')
   finished = (tmp_path / 'cells' / 'local_sgd').glob('*/finished.json')
   assert all(path.stat().st_mtime < start for path in finished)

@@ -1,5 +1,6 @@
 """What the tests of the programs share."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -49,6 +50,41 @@ def _run_program(start_program):
     stdout, stderr = process.communicate(timeout=300)
     return subprocess.CompletedProcess(
       arguments, process.returncode, stdout, stderr
+    )
+
+  return run
+
+
+@pytest.fixture(name='run_line', scope='session')
+def _run_line():
+  """Runs command lines in one process; returns exit code, output, errors."""
+  with subprocess.Popen(
+    [sys.executable, '-m', 'tests.programs.cli.run_many'],
+    stdin=subprocess.PIPE,
+    stdout=subprocess.PIPE,
+    text=True,
+    cwd=_ROOT,
+  ) as process:
+
+    def run(module, *arguments):
+      print(json.dumps([module, arguments]), file=process.stdin, flush=True)
+      return json.loads(process.stdout.readline())
+
+    yield run
+    process.stdin.close()
+
+
+@pytest.fixture(name='run_module')
+def _run_module(run_line):
+  """Runs a program like `run_program`, where its start is not what is tested.
+
+  All of them run in one process, which imports TensorFlow once.
+  """
+
+  def run(module, *arguments):
+    arguments = [str(argument) for argument in arguments]
+    return subprocess.CompletedProcess(
+      (module, *arguments), *run_line(module, *arguments)
     )
 
   return run

@@ -11,9 +11,9 @@ def _rows(output):
   return rows
 
 
-def test_naive_walks_off_and_local_amsgrad_does_not(tmp_path, run_program):
-  done = run_program(
-    '-m', 'programs.counterexample', '--rounds=30', f'--output_dir={tmp_path}'
+def test_naive_walks_off_and_local_amsgrad_does_not(tmp_path, run_module):
+  done = run_module(
+    'programs.counterexample', '--rounds=30', f'--output_dir={tmp_path}'
   )
   assert (done.returncode, done.stderr) == (0, '')
   rows = _rows(done.stdout)

@@ -5,15 +5,15 @@ import json
 from tff_local_ams import privacy
 
 
-def test_table_has_an_epsilon_for_each_noise(tmp_path, run_program):
+def test_table_has_an_epsilon_for_each_noise(tmp_path, run_module):
   flags = (
-    *('-m', 'programs.privacy_tradeoff', '--dataset=gaussian_mixture'),
+    *('programs.privacy_tradeoff', '--dataset=gaussian_mixture'),
     *('--local_steps=2', '--batch_size=8', '--train_examples=20'),
     *('--rounds=2', '--clients_per_round=4', '--noise_multipliers=0,2'),
     *('--algorithms=local_amsgrad_private', '--seeds=2'),
     f'--output_dir={tmp_path}',
   )
-  done = run_program(*flags)
+  done = run_module(*flags)
   assert (done.returncode, done.stderr) == (0, '')
   epsilon = privacy.epsilon(
     2.0, rounds=2, clients_per_round=4, population=5, delta=5**-1.1
@@ -30,5 +30,5 @@ def test_table_has_an_epsilon_for_each_noise(tmp_path, run_program):
   # The same again trains nothing.
   begun = tmp_path / 'cells/local_amsgrad_private/noise_2_seed_1'
   before = (begun / 'rounds_begun.txt').read_text()
-  assert run_program(*flags).returncode == 0
+  assert run_module(*flags).returncode == 0
   assert (begun / 'rounds_begun.txt').read_text() == before == '1\n2\n'

@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-_PROGRAM = ('-m', 'programs.reproduce_paper')
+_PROGRAM = 'programs.reproduce_paper'
 
 
 @pytest.mark.slow
-def test_a_miniature_from_end_to_end(tmp_path, run_program):
+def test_a_miniature_from_end_to_end(tmp_path, run_module):
   flags = [
     '--datasets=gaussian_mixture',
     '--iterations=20',
@@ -17,7 +17,7 @@ def test_a_miniature_from_end_to_end(tmp_path, run_program):
     '--theorem_rounds=3',
     f'--output_dir={tmp_path}',
   ]
-  done = run_program(*_PROGRAM, *flags)
+  done = run_module(_PROGRAM, *flags)
   assert (done.returncode, done.stderr) == (0, '')
   lines = done.stdout.splitlines()
   assert sum('gaussian_mixture, ' in line for line in lines) == 3
@@ -38,7 +38,7 @@ def test_a_miniature_from_end_to_end(tmp_path, run_program):
   assert len((tmp_path / 'results.csv').read_text().splitlines()) == 4
 
   start = time.time()
-  again = run_program(*_PROGRAM, *flags)
+  again = run_module(_PROGRAM, *flags)
   assert (again.returncode, again.stderr) == (0, '')
   assert '3 runs were finished before.' in again.stdout
   assert (tmp_path / 'report.md').read_text() == report
@@ -46,8 +46,8 @@ def test_a_miniature_from_end_to_end(tmp_path, run_program):
     assert path.stat().st_mtime < start
 
 
-def test_reports_what_there_is(tmp_path, run_program):
-  done = run_program(*_PROGRAM, '--report_only', f'--output_dir={tmp_path}')
+def test_reports_what_there_is(tmp_path, run_module):
+  done = run_module(_PROGRAM, '--report_only', f'--output_dir={tmp_path}')
   assert (done.returncode, done.stderr) == (0, '')
   assert '20 have not been run' in done.stdout
   report = (tmp_path / 'report.md').read_text()

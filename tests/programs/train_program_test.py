@@ -83,16 +83,15 @@ def _watch_program(start_program):
 
 
 def test_stopped_in_all_ways_ends_like_train(
-  tmp_path, run_program, watch_program
+  tmp_path, run_module, watch_program
 ):
   whole, broken = tmp_path / 'whole', tmp_path / 'broken'
-  done = run_program('-m', 'programs.train', *_FLAGS, f'--output_dir={whole}')
+  done = run_module('programs.train', *_FLAGS, f'--output_dir={whole}')
   assert (done.returncode, done.stderr) == (0, '')
 
   flags = (*_FLAGS, f'--output_dir={broken}')
-  program = ('-m', 'programs.train_program')
   code, _, stderr = watch_program(
-    *(*program, *flags),
+    *('-m', 'programs.train_program', *flags),
     line_part='round 2/5',
     then=_interrupt,
   )
@@ -111,11 +110,10 @@ def test_stopped_in_all_ways_ends_like_train(
     assert _read(broken / name)[-1]['round'] == '4'
   assert not (broken / 'checkpoints/round_4').exists()
 
-  code, stdout, stderr = watch_program(
-    *(*program, *flags), line_part='3 of 5 rounds are done already'
-  )
-  assert (code, stderr) == (0, '')
-  assert 'round 4/5  nobody answered' in stdout
+  done = run_module('programs.train_program', *flags)
+  assert (done.returncode, done.stderr) == (0, '')
+  assert '3 of 5 rounds are done already' in done.stdout
+  assert 'round 4/5  nobody answered' in done.stdout
 
   for actual, expected in zip(_weights(broken), _weights(whole), strict=True):
     np.testing.assert_array_equal(actual, expected)
@@ -163,21 +161,21 @@ def test_divergence_is_one_sentence(tmp_path, run_program):
     assert (tmp_path / f'checkpoints/round_{rounds}').exists()
 
 
-def test_private_training_stops_at_the_largest_epsilon(tmp_path, run_program):
+def test_private_training_stops_at_the_largest_epsilon(tmp_path, run_module):
   arguments = {'clients_per_round': 2, 'population': 5, 'delta': 0.01}
   spent = [
     privacy.epsilon(2.0, rounds=rounds, **arguments) for rounds in (1, 2, 3)
   ]
   enough = (spent[1] + spent[2]) / 2
   flags = (
-    *('-m', 'programs.train_program', '--dataset=gaussian_mixture'),
+    *('programs.train_program', '--dataset=gaussian_mixture'),
     *('--algorithm=local_amsgrad_private', '--noise_multiplier=2'),
     *('--delta=0.01', '--clients_per_round=2', '--rounds=4'),
     *('--local_steps=2', '--batch_size=8', f'--max_epsilon={enough}'),
     f'--output_dir={tmp_path}',
   )
   for _ in range(2):
-    done = run_program(*flags)
+    done = run_module(*flags)
     assert (done.returncode, done.stderr) == (0, '')
     assert 'Privacy: 4 rounds of about 2 out of 5 clients' in done.stdout
     assert 'Training stops after round 2 of 4' in done.stdout

@@ -1,5 +1,7 @@
 """What programs.train shows and leaves, and how it fails."""
 
+import functools
+
 import pytest
 import tensorflow as tf
 
@@ -8,6 +10,7 @@ from programs.runs import algorithms
 from programs.runs import experiments
 from programs.runs import loop
 from programs.runs import records
+from programs.runs import sharing
 from programs.runs import trained_model
 
 _FLAGS = ('--dataset=gaussian_mixture', '--local_steps=2', '--batch_size=8')
@@ -35,8 +38,19 @@ def _experiment(algorithm='local_amsgrad', options=None, **schedule):
   )
 
 
+@functools.cache
+def _workshop():
+  return sharing.Workshop()
+
+
 def _ignore(round_number, metrics):
   del round_number, metrics
+
+
+def _train(experiment, folder, **keywords):
+  return loop.train(
+    experiment, folder, _ignore, workshop=_workshop(), **keywords
+  )
 
 
 @pytest.mark.parametrize(
@@ -47,7 +61,7 @@ def _ignore(round_number, metrics):
   ],
 )
 def test_every_algorithm_trains(algorithm, tmp_path):
-  result = loop.train(_experiment(algorithm), tmp_path, _ignore)
+  result = _train(_experiment(algorithm), tmp_path)
   assert [row['round'] for row in result.rows] == [1, 2]
   start = result.task.model_fn().trainable_variables
   assert any(
@@ -71,7 +85,7 @@ def test_every_algorithm_trains(algorithm, tmp_path):
 
 def test_lost_clients_download_only(tmp_path):
   experiment = _experiment(dropout=0.6, clients_per_round=2, rounds=6, seed=1)
-  rows = loop.train(experiment, tmp_path, _ignore).rows
+  rows = _train(experiment, tmp_path).rows
   asked = sum(row['clients/asked'] for row in rows)
   answering = sum(row['clients/answering'] for row in rows)
   assert asked == 12
@@ -109,7 +123,7 @@ def test_divergence_stops_and_keeps_the_state_before(
 ):
   experiment = _experiment(algorithm, options, rounds=9)
   with pytest.raises(loop.Diverged) as raised:
-    loop.train(experiment, tmp_path, _ignore, checkpoint_every=9)
+    _train(experiment, tmp_path, checkpoint_every=9)
   round_number = raised.value.round_number
   assert f'in round {round_number}. Try' in str(raised.value)
   assert advice in str(raised.value)
@@ -122,7 +136,7 @@ def test_divergence_stops_and_keeps_the_state_before(
 def test_evaluation_is_that_of_the_metrics(tmp_path):
   task = data.load_task('gaussian_mixture', test_examples=60)
   experiment = _experiment(eval_clients=5, rounds=1)
-  result = loop.train(experiment, tmp_path, _ignore)
+  result = _train(experiment, tmp_path)
   measured = trained_model.Evaluator(task).test(result.weights)
   trained_model.export_model(task, result.weights, tmp_path / 'model')
   loaded = tf.saved_model.load(str(tmp_path / 'model'))
@@ -145,9 +159,9 @@ def test_evaluation_is_that_of_the_metrics(tmp_path):
   assert spread == sorted(spread)
 
 
-def test_output(tmp_path, run_program):
-  done = run_program(
-    *('-m', 'programs.train', *_FLAGS, '--rounds=3', '--eval_every=2'),
+def test_output(tmp_path, run_module):
+  done = run_module(
+    *('programs.train', *_FLAGS, '--rounds=3', '--eval_every=2'),
     *('--eval_clients=5', f'--output_dir={tmp_path}'),
   )
   assert (done.returncode, done.stderr) == (0, '')

@@ -13,15 +13,21 @@ from tests import problems
 
 _NODES = {0: 2, 1: 3, 2: 1}
 _DATA = problems.client_data(_NODES, 0)
-_BUILDERS = [
-  # So that one round moves the weights.
-  functools.partial(tff_local_ams.build_local_amsgrad, warm_up_rounds=0),
-  tff_local_ams.build_local_sgd,
-]
+# So that one round moves the weights.
+_LOCAL_AMSGRAD = functools.partial(
+  tff_local_ams.build_local_amsgrad, warm_up_rounds=0
+)
+_BUILDERS = [_LOCAL_AMSGRAD, tff_local_ams.build_local_sgd]
 
 
 def _model():
   return problems.functional_model(problems.QUADRATIC)
+
+
+@functools.cache
+def _process(build_fn, model_fn=_model):
+  """Returns a process for all tests, which compile it once."""
+  return build_fn(model_fn(), 0.01)
 
 
 def _flatten(value):
@@ -118,7 +124,7 @@ def test_type_signature_of_silo_processes(build_fn):
 
 @pytest.mark.parametrize('build_fn', _BUILDERS)
 def test_state_survives_a_program_state_manager(build_fn, tmp_path):
-  process = build_fn(_model(), 0.01)
+  process = _process(build_fn)
   state = process.next(process.initialize(), _DATA).state
   manager = tff.program.FileProgramStateManager(tmp_path)
   asyncio.run(manager.save(state, version=1))
@@ -164,7 +170,7 @@ def test_custom_metrics_aggregator():
   process = tff_local_ams.build_local_amsgrad(
     _model(), 0.01, metrics_aggregator=largest_loss, warm_up_rounds=0
   )
-  plain = tff_local_ams.build_local_amsgrad(_model(), 0.01, warm_up_rounds=0)
+  plain = _process(_LOCAL_AMSGRAD)
   losses = [
     plain.next(plain.initialize(), [data]).metrics['client_work']['train']
     for data in _DATA
@@ -181,8 +187,8 @@ def test_custom_metrics_aggregator():
   'model', ['functional', pytest.param('keras', marks=pytest.mark.slow)]
 )
 def test_map_reduce_form_round_trip(build_fn, model, test_context):
-  model_fn = _model() if model == 'functional' else problems.keras_model_fn()
-  process = build_fn(model_fn, 0.01)
+  model_fn = _model if model == 'functional' else problems.keras_model_fn
+  process = _process(build_fn, model_fn)
   form = tff.backends.mapreduce.get_map_reduce_form_for_computation(
     process.next
   )
@@ -195,7 +201,7 @@ def test_map_reduce_form_round_trip(build_fn, model, test_context):
 
 @pytest.mark.parametrize('build_fn', _BUILDERS)
 def test_distribute_aggregate_form_round_trip(build_fn):
-  process = build_fn(_model(), 0.01)
+  process = _process(build_fn)
   form = tff.backends.mapreduce.get_distribute_aggregate_form_for_computation(
     process.next
   )
@@ -243,7 +249,7 @@ def test_aggregators_can_be_injected(name):
     moments_aggregator=factory,
     warm_up_rounds=0,
   )
-  plain = tff_local_ams.build_local_amsgrad(_model(), 0.01, warm_up_rounds=0)
+  plain = _process(_LOCAL_AMSGRAD)
   state, plain_state = process.initialize(), plain.initialize()
   for r in range(3):
     data = problems.client_data(_NODES, r)

@@ -1,7 +1,6 @@
 """What programs answer to wrong command lines and to `--help`."""
 
 import ast
-import json
 import os
 import pathlib
 import re
@@ -287,25 +286,6 @@ _SENTENCES = [
     '--output_dir; the checkpoints here are from before.',
   ),
 ]
-
-
-@pytest.fixture(name='run_line', scope='module')
-def _run_line():
-  """Runs command lines in one process; returns exit code, output, errors."""
-  with subprocess.Popen(
-    [sys.executable, '-m', 'tests.programs.cli.run_many'],
-    stdin=subprocess.PIPE,
-    stdout=subprocess.PIPE,
-    text=True,
-    cwd=_ROOT,
-  ) as process:
-
-    def run(module, *arguments):
-      print(json.dumps([module, arguments]), file=process.stdin, flush=True)
-      return json.loads(process.stdout.readline())
-
-    yield run
-    process.stdin.close()
 
 
 @pytest.fixture(name='files')

@@ -1,5 +1,6 @@
 """What private runs pay, when they stop, and what they count after a kill."""
 
+import functools
 import math
 
 import pytest
@@ -9,6 +10,7 @@ from programs import failures
 from programs.runs import experiments
 from programs.runs import loop
 from programs.runs import privacy_account
+from programs.runs import sharing
 from tff_local_ams import privacy
 
 
@@ -48,10 +50,20 @@ def _ignore(round_number, metrics):
   del round_number, metrics
 
 
+@functools.cache
+def _workshop():
+  return sharing.Workshop()
+
+
 def _train(folder, options=None, on_round=_ignore, **keywords):
   said = []
   result = loop.train(
-    _experiment(options), folder, on_round, announce=said.append, **keywords
+    _experiment(options),
+    folder,
+    on_round,
+    workshop=_workshop(),
+    announce=said.append,
+    **keywords,
   )
   return result.rows, said
 

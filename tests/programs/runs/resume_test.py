@@ -10,6 +10,7 @@ import pytest
 from programs import failures
 from programs.runs import experiments
 from programs.runs import loop
+from programs.runs import sharing
 from tff_local_ams import runtime
 
 _FLAGS = (
@@ -71,10 +72,10 @@ def _rows(folder):
   return rows
 
 
-def test_killed_twice_equals_uninterrupted(tmp_path, run_program):
+def test_killed_twice_equals_uninterrupted(tmp_path, run_program, run_module):
   flags = (*_FLAGS, '--rounds=5')
   whole, broken = tmp_path / 'whole', tmp_path / 'broken'
-  done = run_program('-m', 'programs.train', *flags, f'--output_dir={whole}')
+  done = run_module('programs.train', *flags, f'--output_dir={whole}')
   assert (done.returncode, done.stderr) == (0, '')
   for moment, newest in (('between', 2), ('checkpoint', 3)):
     done = run_program('-c', _SUICIDE, moment, *flags, f'--output_dir={broken}')
@@ -82,7 +83,7 @@ def test_killed_twice_equals_uninterrupted(tmp_path, run_program):
     saved = [p.name for p in (broken / 'checkpoints').glob('round_?')]
     assert max(saved) == f'round_{newest}'
   # A whole row of a round whose state was never written is replaced.
-  done = run_program('-m', 'programs.train', *flags, f'--output_dir={broken}')
+  done = run_module('programs.train', *flags, f'--output_dir={broken}')
   assert (done.returncode, done.stderr) == (0, '')
   assert '3 of 5 rounds are done already' in done.stdout
   assert _state(broken, 5) == _state(whole, 5)
@@ -115,10 +116,10 @@ def _assert_other_settings_are_refused(folder):
   assert (folder / 'config.json').read_text() == before
 
 
-def test_interrupted_says_how_to_go_on(tmp_path, start_program, run_program):
+def test_interrupted_says_how_to_go_on(tmp_path, start_program, run_module):
   flags = (*_FLAGS, '--rounds=15', '--checkpoint_every=30')
-  command = ('-m', 'programs.train', *flags, f'--output_dir={tmp_path}')
-  process = start_program(*command)
+  command = ('programs.train', *flags, f'--output_dir={tmp_path}')
+  process = start_program('-m', *command)
   while 'round  3/15' not in process.stdout.readline():
     assert process.poll() is None
   process.send_signal(signal.SIGINT)
@@ -131,7 +132,7 @@ def test_interrupted_says_how_to_go_on(tmp_path, start_program, run_program):
   assert len(_rows(tmp_path)) == done
   # It saved its state, though it was not time for a checkpoint.
   assert _state(tmp_path, done)
-  continued = run_program(*command)
+  continued = run_module(*command)
   assert continued.returncode == 0
   assert f'{done} of 15 rounds are done already.' in continued.stdout
   assert len(_rows(tmp_path)) == 15
@@ -139,6 +140,7 @@ def test_interrupted_says_how_to_go_on(tmp_path, start_program, run_program):
 
 def test_goes_on_from_the_checkpoint_before_a_corrupt_one(tmp_path, capsys):
   """With silos, whose states are tensors on a device and arrays in files."""
+  workshop = sharing.Workshop()
 
   def train(rounds):
     loop.train(
@@ -150,6 +152,7 @@ def test_goes_on_from_the_checkpoint_before_a_corrupt_one(tmp_path, capsys):
       ),
       tmp_path,
       lambda round_number, metrics: None,
+      workshop=workshop,
     )
 
   with runtime.device_context():

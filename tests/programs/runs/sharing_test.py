@@ -62,6 +62,12 @@ def _train(experiment, folder, workshop=None):
     )
 
 
+def _make_trainer(experiment, workshop):
+  """Asks for what a run needs, as training does at its start."""
+  task = workshop.load_task(experiment)
+  return workshop.trainer(experiments.resolve(experiment, task))
+
+
 def _assert_equal(result, expected):
   for row, other in zip(result.rows, expected.rows, strict=True):
     assert {**row, 'seconds': 0} == {**other, 'seconds': 0}
@@ -111,13 +117,12 @@ def test_same_bits_as_a_process_of_its_own(name, tmp_path, built):
   assert len(built) == (name in _RATE_IS_FIXED)
 
 
-def test_what_needs_another_process(tmp_path, built):
+def test_what_needs_another_process(built):
   workshop = sharing.Workshop()
 
   def num_built(name, **changes):
     del built[:]
-    folder = tmp_path / str(len(list(tmp_path.iterdir())))
-    _train(_experiment(name, **changes), folder, workshop)
+    _make_trainer(_experiment(name, **changes), workshop)
     return len(built)
 
   assert num_built('fedprox') == 1
@@ -131,17 +136,14 @@ def test_what_needs_another_process(tmp_path, built):
   assert num_built('local_sgd', clients_per_round=4, local_steps=3) == 0
 
 
-def test_private_process_is_for_a_cohort_and_its_steps(tmp_path, built):
+def test_private_process_is_for_a_cohort_and_its_steps(built):
   workshop = sharing.Workshop()
-  for i, (changes, expected) in enumerate(
-    [
-      ({}, 1),
-      ({'seed': 1, 'factor': 3.0}, 1),
-      ({'clients_per_round': 4}, 2),
-      ({'clients_per_round': 4, 'local_steps': 3}, 3),
-      ({}, 3),
-    ]
+  for changes, expected in (
+    ({}, 1),
+    ({'seed': 1, 'factor': 3.0}, 1),
+    ({'clients_per_round': 4}, 2),
+    ({'clients_per_round': 4, 'local_steps': 3}, 3),
+    ({}, 3),
   ):
-    experiment = _experiment('local_amsgrad_private', rounds=1, **changes)
-    _train(experiment, tmp_path / str(i), workshop)
+    _make_trainer(_experiment('local_amsgrad_private', **changes), workshop)
     assert len(built) == expected

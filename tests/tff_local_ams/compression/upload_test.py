@@ -1,6 +1,7 @@
 """Means and sums of what clients send with few bits."""
 
 import collections
+import functools
 import math
 
 import numpy as np
@@ -35,7 +36,10 @@ def _decoded(value, bits, seed=(1, 2), **options):
   """Returns a structure of tensors after a codec."""
   value = tf.nest.map_structure(tf.constant, value)
   specs = tf.nest.map_structure(tf.TensorSpec.from_tensor, value)
-  codec = codecs.Codec(specs, bits, **options)
+  return _after(codecs.Codec(specs, bits, **options), value, seed)
+
+
+def _after(codec, value, seed):
   units, seed = (codec.units(value), seed) if codec.has_blocks else ((), ())
   encoded = codec.encode(value, units, seed)
   total = codec.add(codec.zero(), encoded, seed, tf.constant(1.0))
@@ -118,14 +122,20 @@ def test_numbers_that_are_not_floats_are_sent_as_they_are():
 @pytest.mark.parametrize('bits', _FEW_BITS)
 @pytest.mark.parametrize('scales', [(1, 1), (1e-3, 1e3), (1e30, 1e-30)])
 def test_norms_that_are_kept(scales, bits):
+  specs = [tf.TensorSpec([size]) for size in (500, 3000, 3)]
+  # Traced once for all seeds.
+  decode = tf.function(
+    functools.partial(_after, codecs.Codec(specs, bits, keep_norms=True)),
+    autograph=False,
+  )
   for seed in range(20):
     value = [
       scales[0] * _gaussian(500, seed=seed),
       scales[1] * _gaussian(3000, seed=100 + seed) ** 3,
       _gaussian(3, seed=seed),
     ]
-    value = [tensor.astype(np.float32) for tensor in value]
-    decoded = _decoded(value, bits, seed=(seed, 0), keep_norms=True)
+    value = [tf.constant(tensor, tf.float32) for tensor in value]
+    decoded = decode(value, tf.constant([seed, 0]))
     before, after = (
       np.linalg.norm(np.concatenate(v).astype(np.float64))
       for v in (value, decoded)
@@ -192,19 +202,27 @@ def test_no_weight_gives_zeros(bits):
   np.testing.assert_array_equal(result, np.zeros(200))
 
 
+@functools.cache
+def _mean_of_two_tensors(bits):
+  value_type = tff.to_type([(np.float32, [5000]), (np.float32, [5])])
+  factory = compression.build_upload_quantiser(bits)
+  return factory.create(value_type, _WEIGHT_TYPE)
+
+
 @pytest.mark.parametrize('bits', [2, 8, 32])
 @pytest.mark.parametrize('bad', [np.nan, -np.inf])
 @pytest.mark.parametrize('where', ['long', 'short', 'weight'])
 def test_client_that_is_not_finite_takes_no_part(where, bad, bits):
   values = [[_gaussian(5000, seed=i), _gaussian(5, seed=i)] for i in range(3)]
   weights = [1.0, 2.0, 3.0]
-  factory = compression.build_upload_quantiser(bits)
-  expected = _mean(factory, values[1:], weights[1:]).result
+  process = _mean_of_two_tensors(bits)
+  state = process.initialize()
+  expected = process.next(state, values[1:], weights[1:]).result
   if where == 'weight':
     weights[0] = bad
   else:
     values[0][where == 'short'][3] = bad
-  output = _mean(factory, values, weights)
+  output = process.next(state, values, weights)
   assert output.measurements == {'non_finite': 1}
   processes.assert_equal(output.result, expected)
 
