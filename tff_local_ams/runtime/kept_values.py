@@ -6,6 +6,7 @@ is summed up.
 
 import collections
 from collections.abc import Iterator
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -86,3 +87,26 @@ def take_out(type_spec: tff.Type) -> tff.Type:
     for name, element in tff.structure.iter_elements(type_spec)
     if name != _NAME
   )
+
+
+def find_old(
+  client_types: Sequence[tff.Type], kept_type: tff.Type
+) -> slice | None:
+  """Returns which tensors of a client's arguments are what it has kept so far.
+
+  Args:
+    client_types: The types of the client-placed arguments.
+    kept_type: The type of what a client keeps.
+
+  Returns:
+    The tensors of the only argument of that type, or `None` if there are none
+    or several such arguments.
+  """
+  found = []
+  start = 0
+  for client_type in client_types:
+    stop = start + values.num_tensors(client_type)
+    if client_type.is_equivalent_to(kept_type):
+      found.append(slice(start, stop))
+    start = stop
+  return found[0] if len(found) == 1 else None

@@ -90,6 +90,23 @@ def _run(context, process, data):
     return process.next(process.initialize(), data)
 
 
+_STATE = tff.FederatedType(np.int32, tff.SERVER)
+_NUMBERS = tff.FederatedType(np.int32, tff.CLIENTS)
+
+
+@tff.federated_computation(_STATE, _NUMBERS)
+def _gives_other_type(state, numbers):
+  halved = tff.federated_map(
+    tff.tensorflow.computation(lambda x: x / 2, np.int32), numbers
+  )
+  return state, halved, tff.federated_sum(numbers)
+
+
+@tff.federated_computation(_STATE, _NUMBERS, _NUMBERS)
+def _gives_one_of_two(state, numbers, others):
+  return state, others, tff.federated_sum(numbers)
+
+
 def test_learning_process_as_on_device(two_workers, process):
   with _installed(contexts.create_device_context()):
     expected = processes.run_learning(process)
@@ -209,6 +226,45 @@ def test_deadline(one_worker, process, capfd):
   processes.assert_equal(_run(one_worker, process, _data(2)), expected)
   with pytest.raises(RuntimeError, match='None of the 2 clients'):
     _run(one_worker, process, _data(2, seconds=300))
+
+
+@pytest.mark.slow
+def test_silos_that_are_lost_keep_their_states(capfd):
+  process = tff_local_ams.build_silo_naive_amsgrad(
+    processes.MODELS['functional'](), 0.01
+  )
+  data = _data(4)
+  with contextlib.closing(
+    runtime.create_ray_context(
+      num_workers=2, clients_per_shard=_SHARD, round_deadline=15
+    )
+  ) as context:
+    with _installed(context):
+      state, silos, _ = process.next(
+        process.initialize(), process.initialize_silos(4), data
+      )
+      assert not capfd.readouterr().err
+      expected, answered, _ = process.next(state, silos[2:], data[2:])
+      # Of the first shard, whose states would be those of the second.
+      slow = [_slow(dataset, 100) for dataset in data[:2]]
+      actual, kept, _ = process.next(state, silos, [*slow, *data[2:]])
+      assert 'without 2 of its 4 clients' in capfd.readouterr().err
+      processes.assert_equal(actual, expected)
+      processes.assert_equal(kept, [*silos[:2], *answered])
+      # And the next round takes them.
+      processes.assert_equal(
+        process.next(actual, kept, data),
+        process.next(expected, [*silos[:2], *answered], data),
+      )
+
+
+@pytest.mark.parametrize(
+  'next_fn', [_gives_other_type, _gives_one_of_two], ids=['none', 'two']
+)
+def test_deadline_needs_something_to_keep(one_worker, next_fn):
+  with _installed(one_worker):
+    with pytest.raises(ValueError, match='`round_deadline` must be `None`'):
+      next_fn(0, *([[1, 2]] * (len(next_fn.type_signature.parameter) - 1)))
 
 
 @pytest.mark.usefixtures('interruptible')

@@ -26,6 +26,7 @@ from tff_local_ams.runtime import clients
 from tff_local_ams.runtime import compiler
 from tff_local_ams.runtime import contexts
 from tff_local_ams.runtime import graphs
+from tff_local_ams.runtime import kept_values
 from tff_local_ams.runtime.ray import cluster
 from tff_local_ams.runtime.ray import messages
 from tff_local_ams.runtime.ray import pool
@@ -79,6 +80,9 @@ class _RoundOnRay:
     clients_per_shard: int | None,
     round_deadline: float | None,
   ):
+    self._old = None
+    if round_deadline is not None and compiled.clients.kept is not None:
+      self._old = _old_values(compiled)
     client_types = [
       leaf
       for type_spec in compiled.client_types
@@ -128,12 +132,21 @@ class _RoundOnRay:
     total = messages.unpack(results[0].total)
     for result in results[1:]:
       total = self._merge([*total, *messages.unpack(result.total)])
-    kept = [
-      messages.unpack_copies(arrays)
-      for result in results
-      for arrays in result.kept
-    ]
-    return clients.ClientResults(total, kept)
+    return clients.ClientResults(total, round_shards.kept(self._old))
+
+
+def _old_values(compiled: compiler.CompiledRound) -> slice:
+  """Returns what clients that are lost keep: tensors of their arguments."""
+  kept_type = compiled.result_type[1].member
+  old = kept_values.find_old(compiled.client_types, kept_type)
+  if old is None:
+    raise ValueError(
+      '`round_deadline` must be `None` unless exactly one argument of the '
+      'clients is of the type of what they keep, found '
+      f'{kept_type.compact_representation()}: a client that is not done keeps '
+      'that argument.'
+    )
+  return old
 
 
 def create_ray_context(
@@ -160,7 +173,8 @@ def create_ray_context(
       are summed up by themselves, so the last bits of a result depend on it. If
       `None`, so many that a round has at most 16 shards.
     round_deadline: After how many seconds, from when the first worker begins, a
-      round goes on without the clients that are not done. If `None`, never.
+      round goes on without the clients that are not done; those of a
+      `SiloProcess` keep the states that they had. If `None`, never.
     clients_in_parallel: How many clients a worker trains at a time. If `None`,
       two.
     cpus_per_worker: How many CPUs a worker has. The last bits of a result may

@@ -1,10 +1,13 @@
 """The clients of a round in shards, on their way to Ray's workers and back."""
 
+import contextlib
 import math
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_local_ams.runtime import client_errors
@@ -105,6 +108,21 @@ class Shards:
     del self._references[number]
     return True
 
+  def kept(self, old: slice | None) -> list[list[tf.Tensor]]:
+    """Returns what each client keeps, flat, in the order of the clients.
+
+    Args:
+      old: Which of the arguments a client keeps whose shard is not done. If
+        `None`, such clients are left out.
+    """
+    kept: list[list[tf.Tensor]] = []
+    for number in range(len(self)):
+      if number in self.results:
+        kept.extend(map(messages.unpack_copies, self.results[number].kept))
+      elif old is not None:
+        kept.extend(self._old(i, old) for i in self._indices(number))
+    return kept
+
   def describe(self, number: int) -> str:
     """Returns which clients are in a shard, in words."""
     indices = self._indices(number)
@@ -117,7 +135,18 @@ class Shards:
     return range(start, min(start + self._size, len(self._clients)))
 
   def _pack(self, index: int) -> list[messages.Message]:
-    try:
+    with _named(index):
       return messages.pack(self._clients[index](), self._graphs.client_types)
-    except client_errors.CAUSES as error:
-      raise client_errors.name_client(index, error) from None
+
+  def _old(self, index: int, old: slice) -> list[tf.Tensor]:
+    with _named(index):
+      return list(self._clients[index]()[old])
+
+
+@contextlib.contextmanager
+def _named(index: int) -> Iterator[None]:
+  """Names the client whose data cannot be read."""
+  try:
+    yield
+  except client_errors.CAUSES as error:
+    raise client_errors.name_client(index, error) from None

@@ -96,6 +96,17 @@ def test_results():
 
 
 @pytest.mark.usefixtures('ray')
+def test_client_that_is_lost_keeps_its_argument_in_its_place():
+  round_shards = _shards(5, 2)
+  for number, kept in (2, [-4]), (0, [0, -1]):
+    round_shards.prepare(number)
+    arrays = [messages.pack_arrays([tf.constant(k)]) for k in kept]
+    round_shards.finish(number, worker.ShardResult([], arrays))
+  kept = round_shards.kept(slice(0, 1))
+  assert [int(tensor) for (tensor,) in kept] == [0, -1, 2, 3, -4]
+
+
+@pytest.mark.usefixtures('ray')
 def test_client_that_fails_twice_is_named():
   round_shards = _shards(6, 2)
   for number in (2, 1):
