@@ -2,6 +2,7 @@
 
 import pathlib
 import statistics
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,19 +65,44 @@ def draw_sweep(
   title: str,
   path: pathlib.Path,
 ) -> None:
-  """Draws final accuracy against the option, an algorithm a line."""
-  canvas = figures.new_figure(7, 4.5)
-  axes = canvas.subplots()
+  """Draws final accuracy against the option, an algorithm a line.
+
+  Over epsilon the share of weights that are at that floor is drawn below.
+  """
+  if sweep.name != 'epsilon':
+    canvas = figures.new_figure(7, 4.5)
+    panels = [canvas.subplots()]
+  else:
+    canvas = figures.new_figure(7, 6.5)
+    panels = list(canvas.subplots(2, 1, sharex=True))
+    _draw_lines(sweep, points, panels[1], lambda summary: summary.at_floor)
+    panels[1].set(ylabel='share of weights at epsilon', ylim=(-0.03, 1.03))
+  _draw_lines(sweep, points, panels[0], lambda summary: summary.accuracies)
+  panels[0].set(ylabel='final test accuracy')
+  if panels[0].get_legend_handles_labels()[0]:
+    panels[0].legend()
+  panels[-1].set(xlabel=sweep.name)
+  canvas.suptitle(title)
+  figures.save(canvas, path)
+
+
+def _draw_lines(
+  sweep: settings.Sweep,
+  points: Sequence[table.Point],
+  axes: Any,
+  measure: Callable[[summaries.Summary], list[float]],
+) -> None:
+  """Draws something that runs have against the option."""
   values = sweep.values
   places = list(values if sweep.is_numeric else range(len(values)))
-  found = [{s.tuned.name: s.accuracies for s in p.found} for p in points]
+  found = [{s.tuned.name: measure(s) for s in p.found} for p in points]
   known = {name for by_name in found for name in by_name}
   names = [name for name in algorithms.ALGORITHM_NAMES if name in known]
   for name, style in zip(names, _styles(names), strict=True):
     there = [
       (place, by_name[name])
       for place, by_name in zip(places, found, strict=True)
-      if name in by_name
+      if by_name.get(name)
     ]
     axes.errorbar(
       [place for place, _ in there],
@@ -91,12 +117,7 @@ def draw_sweep(
     axes.set_xscale('log')
   axes.set_xticks(places, list(map(settings.show, values)))
   axes.minorticks_off()
-  axes.set(xlabel=sweep.name, ylabel='final test accuracy')
   axes.grid(alpha=0.3)
-  if names:
-    axes.legend()
-  canvas.suptitle(title)
-  figures.save(canvas, path)
 
 
 def _styles(names: Sequence[str]) -> list[dict[str, Any]]:

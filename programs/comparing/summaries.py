@@ -14,6 +14,7 @@ _STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 _NORMAL = 1.960
 
 _WORST = 'clients_accuracy/worst_tenth'
+_AT_FLOOR = 'server/share_at_floor'
 
 
 class Difference(NamedTuple):
@@ -60,6 +61,8 @@ class Summary(NamedTuple):
     rounds: The round that reached the target, in each run that did.
     megabytes: What all clients had moved by then.
     megabytes_a_round: What they move in a round.
+    at_floor: The final share of weights whose v-hat is epsilon, in each run;
+      empty if the algorithm has no v-hat.
   """
 
   tuned: tuning.Tuned
@@ -69,6 +72,7 @@ class Summary(NamedTuple):
   rounds: list[float]
   megabytes: list[float]
   megabytes_a_round: float
+  at_floor: list[float]
 
   @property
   def is_best(self) -> bool:
@@ -100,6 +104,11 @@ def _summary(tuned: tuning.Tuned, best: tuning.Tuned, target: float) -> Summary:
     [row['round'] for row in reached],
     [row['bytes/total'] / 1e6 for row in reached],
     scores.megabytes_a_round(cells[0]),
+    [
+      cell.rows[-1][_AT_FLOOR]
+      for cell in cells
+      if cell.rows and _AT_FLOOR in cell.rows[-1]
+    ],
   )
 
 

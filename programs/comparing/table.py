@@ -16,6 +16,7 @@ _CSV_HEAD = (
   *('behind_mean', 'behind_margin', 'tie', 'worst_tenth_mean'),
   *('worst_tenth_sd', 'runs_at_target', 'rounds_mean', 'rounds_sd'),
   *('megabytes_mean', 'megabytes_sd', 'megabytes_a_round'),
+  *('at_floor_mean', 'at_floor_sd'),
 )
 
 
@@ -77,7 +78,8 @@ def of_point(point: Point, target: float) -> Table:
 def of_sweep(sweep: settings.Sweep, points: Sequence[Point]) -> Table:
   """Returns the accuracy of each algorithm at each value.
 
-  The best of a column and those that tie with it have a star.
+  The best of a column and those that tie with it have a star. Over epsilon
+  there is also the share of weights that are at that floor.
   """
   head = [f'{sweep.name}, test accuracy, %', *map(settings.show, sweep.values)]
   by_point = [{s.tuned.name: s for s in point.found} for point in points]
@@ -87,6 +89,14 @@ def of_sweep(sweep: settings.Sweep, points: Sequence[Point]) -> Table:
     if any(found):
       title = algorithms.algorithm_title(name)
       rows.append([title, *(_show_starred(summary) for summary in found)])
+      if sweep.name == 'epsilon':
+        shares = [_per_cent(s.at_floor) if s else [] for s in found]
+        rows.append(
+          [
+            f'{title}: % of weights at epsilon',
+            *(_show(s, '.0f') for s in shares),
+          ]
+        )
   return Table(head, rows)
 
 
@@ -110,6 +120,7 @@ def as_csv(points: Sequence[Point]) -> Iterable[Sequence[object]]:
         *_moments(summary.rounds),
         *_moments(summary.megabytes),
         _number(summary.megabytes_a_round),
+        *_moments(summary.at_floor),
       )
 
 

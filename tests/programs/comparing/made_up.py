@@ -10,7 +10,15 @@ SETTING = settings.Setting(
 )
 
 
-def cell(accuracies, *, seed=0, name='fedavg', worst=None, diverged_at=None):
+def cell(
+  accuracies,
+  *,
+  seed=0,
+  name='fedavg',
+  worst=None,
+  at_floor=None,
+  diverged_at=None,
+):
   """Returns a run that was tested every round, with these results."""
   schedule = experiments.Schedule(
     rounds=len(accuracies), seed=seed, eval_clients=0 if worst is None else 5
@@ -26,6 +34,8 @@ def cell(accuracies, *, seed=0, name='fedavg', worst=None, diverged_at=None):
   ]
   if worst is not None:
     rows = [{**row, 'clients_accuracy/worst_tenth': worst} for row in rows]
+  if at_floor is not None:
+    rows = [{**row, 'server/share_at_floor': at_floor} for row in rows]
   experiment = SETTING.experiment(name, {}, schedule)
   return finished.Cell(experiment, rows, diverged_at)
 

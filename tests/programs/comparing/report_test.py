@@ -68,6 +68,24 @@ def test_sweep(tmp_path):
   }
 
 
+def test_sweep_over_epsilon(tmp_path):
+  sweep = settings.Sweep('epsilon', (1e-6, 1e-4))
+  points = settings.sweep_settings(made_up.SETTING, sweep)
+  found = [
+    [made_up.tuned('local_amsgrad', [0.5, 0.75], at_floor=0.25)],
+    [made_up.tuned('local_amsgrad', [0.75], at_floor=1.0)],
+  ]
+  contents = _report(zip(points, found, strict=True), sweep)
+  words = report.write(contents, tmp_path)
+  assert words.splitlines()[2:4] == [
+    '| Local AMSGrad | 62.5 ± 17.7 * | 75.0 * |',
+    '| Local AMSGrad: % of weights at epsilon | 25 ± 0 | 100 |',
+  ]
+  with open(tmp_path / 'table.csv', newline='') as lines:
+    shares = [row['at_floor_mean'] for row in csv.DictReader(lines)]
+  assert shares == ['0.25', '1']
+
+
 class _Sources(html.parser.HTMLParser):
   """Collects what a page loads."""
 
