@@ -54,23 +54,6 @@ def test_table_has_a_line_for_each_attack(tmp_path, run_program):
   assert (cells / 'cap' / 'nan_0.2_seed_0' / 'metrics.csv').read_text() == cap
 
 
-@pytest.mark.parametrize(
-  ('flag', 'message'),
-  [
-    ('--shares=0.5', 'shares must be in [0, 0.5), found 0.5'),
-    ('--shares=half', '--shares must be numbers, found half'),
-    ('--attacks=none', 'none'),
-    ('--settings=all', 'all'),
-  ],
-)
-def test_wrong_flags(tmp_path, run_program, flag, message):
-  done = run_program(*_PROGRAM, flag, f'--output_dir={tmp_path / "new"}')
-  assert done.returncode == 2
-  assert message in done.stderr
-  assert len(done.stderr.strip().splitlines()) == 1
-  assert not (tmp_path / 'new').exists()
-
-
 @pytest.mark.slow
 def test_one_in_ten_costs_at_most_two_points(tmp_path, run_program):
   done = run_program(
