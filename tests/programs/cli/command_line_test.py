@@ -22,6 +22,7 @@ _PROGRAMS = (
   'programs.export',
   'programs.compare',
   'programs.privacy_tradeoff',
+  'programs.robustness',
   'programs.reproduce_paper',
   'programs.counterexample',
   'programs.benchmark',
@@ -68,6 +69,18 @@ _WRONG = [
     *('programs.export', f'{_GAUSSIAN} --algorithm=local_amsgrad_private', 2),
     'has noise for a number of clients a round, which is not known here',
   ),
+  # Of attacks, and of what stands against them.
+  (
+    'programs.robustness',
+    '--shares=0.5',
+    2,
+    '--shares must be in [0, 0.5), fo',
+  ),
+  ('programs.robustness', '--shares=half', 2, 'must be numbers, found half'),
+  ('programs.robustness', '--attacks=huger', 2, "did you mean 'huge'?"),
+  ('programs.robustness', '--settings=medians', 2, "did you mean 'median'?"),
+  ('programs.train', '--max_growth=1', 2, '--max_growth must be larger than 1'),
+  ('programs.train', '--trim=0.5', 2, '--trim must be in [0, 0.5), found 0.5'),
   # Values of another kind.
   ('programs.train', '--rounds', 2, 'Missing value for flag --rounds'),
   ('programs.train', '--rounds=', 2, '--rounds must be an integer, found'),
