@@ -11,3 +11,7 @@ class ProgramError(Exception):
   def __init__(self, message: str, *arguments: str):
     super().__init__(message)
     self.arguments = arguments
+
+
+class RuntimeLostError(ProgramError):
+  """What rounds run on has ended, and would soon end the program."""

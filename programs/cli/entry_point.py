@@ -20,6 +20,7 @@ from absl import app
 from absl import flags
 from absl import logging as absl_logging
 
+from programs import failures
 from programs.cli import errors
 from programs.cli import folders
 from programs.cli import help_page
@@ -78,6 +79,9 @@ def run(main: Callable[[], None]) -> None:
   except KeyboardInterrupt as interrupt:
     _say_last(' '.join(['Interrupted.', *interrupt.args]))
     _exit_at_once(130)
+  except failures.RuntimeLostError as error:
+    _say_last(str(error))
+    _exit_at_once(1)
   except Exception as error:
     if not hasattr(error, 'arguments'):
       raise

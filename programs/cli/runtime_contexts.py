@@ -38,6 +38,8 @@ def _explained(make_context: Any) -> Iterator[Any]:
       yield context
     except runtime.ClientError as error:
       raise failures.ProgramError(str(error)) from error
+    except runtime.ClusterLostError as error:
+      raise failures.RuntimeLostError(str(error)) from error
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from programs.runs import records
 from programs.runs import sharing
 from programs.runs import simulation
 from programs.runs import trained_model
+from tff_local_ams import runtime
 
 # What this project's aggregators measure of the server's half of a round.
 _WATCHED = (
@@ -181,16 +182,19 @@ class _Loop:
             metrics['bytes']['total'],
           )
           self._on_round(round_number, metrics)
-    except (KeyboardInterrupt, Diverged) as stop:
+    except (KeyboardInterrupt, Diverged, runtime.ClusterLostError) as stop:
       if saved < done:
         with _uninterrupted():
           self._runner.run(self._records.add_state(done, state))
       if isinstance(stop, Diverged):
         raise
-      raise KeyboardInterrupt(
+      progress = (
         f'{done} of {self._schedule.rounds} rounds are done; the same command '
         'goes on from there.'
-      ) from None
+      )
+      if isinstance(stop, runtime.ClusterLostError):
+        raise failures.RuntimeLostError(f'{stop} {progress}') from stop
+      raise KeyboardInterrupt(progress) from None
     return state
 
   def _run_round(

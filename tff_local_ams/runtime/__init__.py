@@ -31,9 +31,11 @@ from tff_local_ams.runtime import thread_patch
 from tff_local_ams.runtime.client_errors import ClientError
 from tff_local_ams.runtime.contexts import create_device_context
 from tff_local_ams.runtime.ray.context import create_ray_context
+from tff_local_ams.runtime.ray.liveness import ClusterLostError
 
 __all__ = [
   'ClientError',
+  'ClusterLostError',
   'asynchronous',
   'create_device_context',
   'create_ray_context',

@@ -4,7 +4,9 @@ import csv
 import json
 import os
 import signal
+import time
 
+import psutil
 import pytest
 
 from programs import failures
@@ -136,6 +138,45 @@ def test_interrupted_says_how_to_go_on(tmp_path, start_program, run_module):
   assert continued.returncode == 0
   assert f'{done} of 15 rounds are done already.' in continued.stdout
   assert len(_rows(tmp_path)) == 15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ('part', 'word'), [('raylet', 'raylet'), ('gcs_server', 'head')]
+)
+def test_ray_that_ends_is_one_sentence(
+  part, word, tmp_path, start_program, run_program
+):
+  pytest.importorskip('ray')
+  flags = (*_FLAGS, '--runtime=ray', '--rounds=300', '--checkpoint_every=500')
+  command = ('-m', 'programs.train', *flags, f'--output_dir={tmp_path}')
+  process = start_program(*command)
+  metrics = tmp_path / 'metrics.csv'
+  while not metrics.exists() or len(_rows(tmp_path)) < 3:
+    assert process.poll() is None
+    time.sleep(0.1)
+  (victim,) = (
+    child
+    for child in psutil.Process(process.pid).children()
+    if child.name() == part
+  )
+  victim.kill()
+  _, stderr = process.communicate(timeout=60)
+  assert process.returncode == 1
+  # Where the machine is busy it has said that Ray was starting.
+  *earlier, line = stderr.splitlines()
+  assert all('still starting' in e for e in earlier)
+  done = len(_rows(tmp_path))
+  assert 3 <= done < 300
+  assert line == (
+    f'Ray has ended while it was in use: its {word} is gone. {done} of 300 '
+    'rounds are done; the same command goes on from there.'
+  )
+  assert _state(tmp_path, done)
+  continued = run_program(*command)
+  assert continued.returncode == 0
+  assert f'{done} of 300 rounds are done already.' in continued.stdout
+  assert len(_rows(tmp_path)) == 300
 
 
 def test_goes_on_from_the_checkpoint_before_a_corrupt_one(tmp_path, capsys):

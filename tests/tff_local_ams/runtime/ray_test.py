@@ -4,10 +4,12 @@ import _thread
 import asyncio
 import contextlib
 import os
+import pathlib
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -411,11 +413,49 @@ sys.stdin.readline()
 """
 
 
+# On PYTHONPATH it slows down the start of Ray's agents, and of its workers, who
+# are told the ports of these.
+_SLOW_STARTS = """
+import time
+if 'agent' in open('/proc/self/cmdline').read():
+  time.sleep(40)
+"""
+
+
 @pytest.mark.slow
-def test_no_process_survives(report_figure):
+def test_start_takes_as_long_as_it_needs(tmp_path):
+  # The raylet gives up its agents after 30 seconds, unless it knows their
+  # ports.
+  (tmp_path / 'sitecustomize.py').write_text(_SLOW_STARTS)
+  program = _run_python(
+    _START,
+    stdin=subprocess.PIPE,
+    env=os.environ | {'PYTHONPATH': f'{tmp_path}:{os.getcwd()}'},
+  )
+  output, errors = program.communicate('\n', timeout=300)
+  assert output == 'ready\n'
+  assert errors == (
+    'Ray is still starting, which takes a while on a busy machine.\n'
+  )
+
+
+@pytest.fixture
+def short_path():
+  """A folder for sockets, whose paths must not be long."""
+  with tempfile.TemporaryDirectory() as path:
+    yield pathlib.Path(path)
+
+
+@pytest.mark.slow
+def test_no_process_and_no_file_survives(report_figure, short_path):
   for end in ('SIGKILL', 'return', 'Ctrl-C', 'SIGTERM'):
-    program = _run_python(_START, stdin=subprocess.PIPE)
+    program = _run_python(
+      _START,
+      stdin=subprocess.PIPE,
+      env=os.environ | {'TMPDIR': str(short_path)},
+    )
     assert program.stdout.readline() == 'ready\n'
+    assert list(short_path.glob('ray-*'))
     pids = _descendants(program.pid)
     assert len(pids) > 3
     start = time.monotonic()
@@ -429,6 +469,7 @@ def test_no_process_survives(report_figure):
     while any(map(_is_alive, pids)) and time.monotonic() < start + 60:
       time.sleep(0.1)
     assert not any(map(_is_alive, pids))
+    assert not list(short_path.glob('ray-*'))
     seconds = time.monotonic() - start
     report_figure(f'Ray is gone {seconds:.1f} s after the end by {end}.')
     # A program that returns, or is killed, prints nothing.

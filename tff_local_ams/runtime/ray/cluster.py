@@ -10,21 +10,23 @@ import contextlib
 import logging
 import os
 import pathlib
-import shutil
 import signal
-import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
 
 from tff_local_ams.runtime.ray import address
+from tff_local_ams.runtime.ray import liveness
+from tff_local_ams.runtime.ray import patience
+from tff_local_ams.runtime.ray import temporary
 
-# How often to try. On a busy machine its parts wait for each other too shortly,
-# for times that cannot be set.
+# How often to try: a port that was free may be taken in the meantime.
 _STARTS = 3
 _SECONDS_TO_RECONNECT = 5
+_SECONDS_BETWEEN_LOOKS = 0.5
 _LOOPBACK = '127.0.0.1'
 
 
@@ -71,7 +73,14 @@ class Connection:
             _start(ray, num_cpus)
           else:
             _in_lasting_thread(lambda: _connect(ray, address))
-        _own.update(address=address, users=0)
+        find_lost = (
+          liveness.among_processes(ray)
+          if address is None
+          else liveness.among_listeners(ray)
+        )
+        _own.update(address=address, users=0, find_lost=find_lost)
+      elif is_lost():
+        raise _lost_error()
       elif address is not None and _own and _own['address'] != address:
         raise ValueError(
           f'`address` must be that of the Ray in use, '
@@ -96,10 +105,57 @@ class Connection:
         _end()
 
 
+def check() -> None:
+  """Raises `ClusterLostError` if the Ray that was started here has ended."""
+  if is_lost():
+    raise _lost_error()
+
+
+def is_lost() -> bool:
+  """Returns whether the Ray that was started here has ended."""
+  if _own and not _own.get('lost'):
+    _own['lost'] = _own['find_lost']()
+    if _own['lost']:
+      # It would end the program before it has said a word.
+      atexit.unregister(import_ray().shutdown)
+  return bool(_own and _own['lost'])
+
+
+def _lost_error() -> liveness.ClusterLostError:
+  return liveness.ClusterLostError(
+    f'Ray has ended while it was in use: its {_own["lost"]} is gone.'
+  )
+
+
+def wait(references: list[Any], timeout: float | None = None) -> list[Any]:
+  """Returns some of the references that are ready, as `ray.wait`.
+
+  Args:
+    references: What to wait for.
+    timeout: After how many seconds to return none. If `None`, never.
+
+  Raises:
+    ClusterLostError: If Ray ends in the meantime.
+  """
+  ray = import_ray()
+  if not _own:
+    return ray.wait(references, timeout=timeout)[0]
+  end = None if timeout is None else time.monotonic() + timeout
+  while True:
+    seconds = _SECONDS_BETWEEN_LOOKS
+    if end is not None:
+      seconds = max(0, min(seconds, end - time.monotonic()))
+    ready, _ = ray.wait(references, timeout=seconds)
+    check()
+    if ready or (end is not None and time.monotonic() >= end):
+      return ready
+
+
 _lock = threading.Lock()
-# The connection that was made here: its address and number of users.
+# The connection that was made here: its address and number of users, and which
+# part of it has ended, if one has.
 _own: dict[str, Any] = {}
-_directories: list[str] = []
+_folders: list[temporary.Folder] = []
 
 
 def _start(ray: Any, num_cpus: int) -> None:
@@ -116,9 +172,17 @@ def _start(ray: Any, num_cpus: int) -> None:
 def _start_once(ray: Any, num_cpus: int) -> None:
   # Not in /tmp/ray: the logs go with the program, and nobody who looks for a
   # cluster on this machine finds this one.
-  directory = tempfile.mkdtemp(prefix='ray-')
-  _directories.append(directory)
-  with _loopback_only(ray), _importable_here(), _mortal(), _quiet():
+  folder = temporary.Folder('ray-')
+  _folders.append(folder)
+  with contextlib.ExitStack() as stack:
+    for manager in (
+      _loopback_only(ray),
+      _importable_here(),
+      _mortal(),
+      _quiet(ray),
+      patience.patient(ray, _LOOPBACK),
+    ):
+      stack.enter_context(manager)
     try:
       ray.init(
         'local',
@@ -127,8 +191,11 @@ def _start_once(ray: Any, num_cpus: int) -> None:
         log_to_driver=False,
         logging_level=logging.ERROR,
         _node_ip_address=_LOOPBACK,
-        _temp_dir=directory,
-        _system_config={'enable_metrics_collection': False},
+        _temp_dir=folder.path,
+        _system_config={
+          'enable_metrics_collection': False,
+          **patience.SYSTEM_CONFIG,
+        },
       )
     except Exception as error:
       reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -155,7 +222,7 @@ def _connect(ray: Any, cluster_address: str) -> None:
       address.listens(ray.util.get_node_ip_address(), port)
     )
   with contextlib.ExitStack() as stack:
-    stack.enter_context(_quiet())
+    stack.enter_context(_quiet(ray))
     if on_loopback:
       stack.enter_context(_loopback_only(ray))
     try:
@@ -210,10 +277,17 @@ def _importable_here() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-  with warnings.catch_warnings():
-    warnings.simplefilter('ignore')
-    yield
+def _quiet(ray: Any) -> Iterator[None]:
+  """Keeps Ray from printing warnings now, and pages of its log later."""
+  module = ray._private.worker
+  listen = module.listen_error_messages
+  module.listen_error_messages = lambda *args: None
+  try:
+    with warnings.catch_warnings():
+      warnings.simplefilter('ignore')
+      yield
+  finally:
+    module.listen_error_messages = listen
 
 
 @contextlib.contextmanager
@@ -265,8 +339,8 @@ def _in_lasting_thread(function: Callable[[], None]) -> None:
 
 @atexit.register
 def _end() -> None:
-  if _own:
+  if _own and not is_lost():
     _own.clear()
     import_ray().shutdown()
-  while _directories:
-    shutil.rmtree(_directories.pop(), ignore_errors=True)
+  while _folders:
+    _folders.pop().remove()

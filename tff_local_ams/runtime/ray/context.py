@@ -88,6 +88,7 @@ class _RoundOnRay:
       for type_spec in compiled.client_types
       for leaf in messages.leaf_types(type_spec)
     ]
+    cluster.check()
     self._graphs = shards.StoredGraphs(
       number, cluster.import_ray().put(compiled.clients), client_types
     )
@@ -103,6 +104,7 @@ class _RoundOnRay:
     self, broadcast: clients.Tensors, round_clients: Sequence[clients.Client]
   ) -> clients.ClientResults:
     """Does the work of the clients and sums it up, as `RoundClients.run`."""
+    cluster.check()
     round_shards = shards.Shards(
       self._graphs, broadcast, round_clients, self._clients_per_shard
     )

@@ -48,6 +48,7 @@ class ActorPool:
 
     Raises:
       ClientError: If the work of a client fails.
+      ClusterLostError: If Ray ends.
       RuntimeError: If a shard ends all actors that try it, or no actor starts.
     """
     with self._lock:
@@ -65,7 +66,7 @@ class ActorPool:
   def close(self) -> None:
     """Ends the actors."""
     ray = cluster.import_ray()
-    if ray.is_initialized():
+    if ray.is_initialized() and not cluster.is_lost():
       for actor in self._actors:
         ray.kill(actor)
     self._actors = []
@@ -125,9 +126,11 @@ class _Run:
 
   def until_done(self) -> None:
     """Does the shards, or as many as the deadline allows."""
+    cluster.check()
     for index, actor in enumerate(self._pool.actors):
       self._calls[self._shards.load(actor)] = (index, None)
     while self._num_done < len(self._shards):
+      cluster.check()
       self._give_shards()
       ready = self._wait()
       if not ready:
@@ -140,6 +143,8 @@ class _Run:
 
   def abandon(self) -> None:
     """Replaces the actors that are at work."""
+    if cluster.is_lost():
+      return
     for index, number in self._calls.values():
       if number is not None:
         self._pool.replace(index)
@@ -170,23 +175,23 @@ class _Run:
       if self._is_late():
         break
       self._shards.prepare(number)
-      ready, _ = self._ray.wait(references, timeout=0)
+      ready = cluster.wait(references, timeout=0)
       if ready:
         return ready
     if self._end is not None:
       if not references:
         return []
       timeout = max(0, self._end - time.monotonic())
-      return self._ray.wait(references, timeout=timeout)[0]
+      return cluster.wait(references, timeout=timeout)
     if all(number is None for _, number in self._calls.values()):
-      ready, _ = self._ray.wait(references, timeout=_SECONDS_TO_MESSAGE)
+      ready = cluster.wait(references, timeout=_SECONDS_TO_MESSAGE)
       if ready:
         return ready
       print(
         'No Ray worker has started yet: the cluster may have no room for one.',
         file=sys.stderr,
       )
-    return self._ray.wait(references)[0]
+    return cluster.wait(references)
 
   def _take(self, reference: Any) -> None:
     index, number = self._calls.pop(reference)
