@@ -5,6 +5,7 @@ input is a module and its arguments, in JSON; each line of the standard output
 is the exit code, the output and the errors of one.
 """
 
+import gc
 import json
 import os
 import runpy
@@ -60,6 +61,8 @@ def _exit_code(module):
 
 
 if __name__ == '__main__':
+  # As in `tests/conftest.py`.
+  gc.set_threshold(100_000, 10, 10)
   app.define_help_flags()
   for line in sys.stdin:
     print(json.dumps(run(*json.loads(line))), flush=True)

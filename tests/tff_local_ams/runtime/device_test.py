@@ -23,8 +23,14 @@ from tff_local_ams import runtime
 from tff_local_ams.runtime import compiler
 
 
+@functools.cache
 def _local_sgd():
   return tff_local_ams.build_local_sgd(processes.MODELS['functional'](), 0.01)
+
+
+@functools.cache
+def _learning(algorithm, model):
+  return processes.LEARNING[algorithm](processes.MODELS[model]())
 
 
 # With Keras models those that differ most, and the others in the slow tests.
@@ -43,7 +49,7 @@ _SLOW = {
   ],
 )
 def test_learning_process_as_on_native(algorithm, model, report_figure):
-  process = processes.LEARNING[algorithm](processes.MODELS[model]())
+  process = _learning(algorithm, model)
   expected = processes.run_learning(process)
   with runtime.device_context():
     actual = processes.run_learning(process)
@@ -62,7 +68,7 @@ def test_learning_process_as_on_native(algorithm, model, report_figure):
 def test_forward_pass_of_keras_is_part_of_the_kernel():
   # Of a function in it XLA would take the inputs for constants, and compile for
   # every client anew.
-  process = processes.LEARNING['local_amsgrad'](processes.MODELS['keras']())
+  process = _learning('local_amsgrad', 'keras')
   work = compiler.compile_computation(process.next).clients.work
   functions = graph_protos.graph_def(work).library.function
   names = [function.signature.name for function in functions]
@@ -111,9 +117,7 @@ def test_every_loop(build, loop):
 
 
 def test_repeats_are_bitwise_equal_however_many_clients_in_parallel():
-  process = tff_local_ams.build_local_amsgrad(
-    problems.keras_model_fn(), 0.01, warm_up_rounds=0
-  )
+  process = _learning('local_amsgrad', 'keras')
   results = []
   for clients_in_parallel in (1, 3, 3):
     with runtime.device_context(clients_in_parallel=clients_in_parallel):
