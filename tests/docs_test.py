@@ -196,14 +196,19 @@ def test_notebooks_are_pages_with_what_they_print_and_draw(tmp_path):
   assert path.read_bytes() == base64.b64decode(_PIXEL)
 
 
-@pytest.mark.parametrize(
-  'name', ['docs/index.md', 'docs/more/page.md', 'data/README.md']
-)
-def test_link_to_nothing_is_an_error(tmp_path, name):
+def test_links_to_nothing_are_errors(tmp_path):
+  pages = {
+    'docs/index.md': 'index.md',
+    'docs/more/page.md': 'more/page.md',
+    'data/README.md': 'repository/data/README.md',
+  }
   link = '\n\n[gone](../gone.png)'
-  _write_files(tmp_path, {**_FILES, name: _FILES[name] + link})
-  with pytest.raises(RuntimeError, match=r'gone\.png.* not found'):
+  broken = {name: _FILES[name] + link for name in pages}
+  _write_files(tmp_path, {**_FILES, **broken})
+  with pytest.raises(RuntimeError) as raised:
     _build_site(tmp_path / 'mkdocs.yml', tmp_path / 'site')
+  for page in pages.values():
+    assert re.search(rf"'{page}'.*gone\.png.* not found", str(raised.value))
 
 
 def _modules_with_examples() -> Iterator[str]:

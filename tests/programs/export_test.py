@@ -22,10 +22,10 @@ def _checks(output):
   return {line[:40].strip(): line[40:].strip() for line in lines}
 
 
-def test_own_model_is_exported_and_verified(tmp_path, run_program):
+def test_own_model_is_exported_and_verified(tmp_path, run_module):
   folder = tmp_path / 'own'
-  done = run_program(
-    *('-m', 'programs.export', f'--model={_MODELS}:without_variables'),
+  done = run_module(
+    *('programs.export', f'--model={_MODELS}:without_variables'),
     *('--tflite', '--verify', f'--output_dir={folder}'),
     '--learning_rate=0.1',
   )
