@@ -4,11 +4,14 @@ Runs the same round (the same model, clients and number of local steps) with
 plain TensorFlow, with TFF, with this project's runtimes and with other
 frameworks, and compares their times with plain TensorFlow's. All take turns in
 one run, each in a process of its own. Other frameworks get environments of
-their own, made on first use; what cannot be installed is left out.
+their own, made on first use; what cannot be installed is left out. Models of
+text are for contenders with TensorFlow.
 
   .venv/bin/python -m programs.benchmark --models=mlp --cohorts=10,100 --nopeers
   .venv/bin/python -m programs.benchmark --models=emnist_cnn --cohorts=10 \
     --contenders=bare,device,native
+  .venv/bin/python -m programs.benchmark --models=all --cohorts=10 \
+    --contenders=bare,device,native,tff
   .venv/bin/python -m programs.benchmark \
     --flagfile=programs/configs/benchmark.flags
 
@@ -52,6 +55,7 @@ with lazily.imported():
 # Whose memory must not grow with the cohort, and from which size on.
 _CHECKED_CONTENDER = 'device'
 _CHECKED_COHORT = 20
+_ALL = 'all'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,8 +101,8 @@ class BenchmarkConfig:
 _MODELS = config_flags.define_names(
   'What is measured',
   'models',
-  workload.MODELS,
-  workload.MODELS,
+  workload.IMAGE_MODELS,
+  [*workload.MODELS, _ALL],
   'What to train.',
 )
 _COHORTS = flags.DEFINE_list(
@@ -121,7 +125,9 @@ config_flags.define_config(BenchmarkConfig)
 def main() -> None:
   """Measures, and ends with tables and a picture."""
   config = config_flags.config_from_flags(BenchmarkConfig)
-  models = _names('models', _MODELS.value, workload.MODELS)
+  models = _names('models', _MODELS.value, [*workload.MODELS, _ALL])
+  if _ALL in models:
+    models = [*workload.MODELS]
   names = _names('contenders', _CONTENDERS.value, [*lineup.CONTENDERS])
   plan = race.Plan(
     _cohorts(), config.repetitions, config.warm_up_rounds, config.slowest
@@ -164,14 +170,14 @@ def _measure(
   logs.mkdir()
   checked = [(c, _checked_cohorts(plan)) for c in present]
   checked = [(c, n) for c, n in checked if c.name == _CHECKED_CONTENDER and n]
-  total = len(models) * len(present) * plan.num_clients
+  total = sum(c.has(m) for c in present for m in models) * plan.num_clients
   total += sum(race.MEMORY_ROUNDS * sum(cohorts) for _, cohorts in checked)
   with progress.Bar(total, progress.WITH_DETAILS) as bar:
     for model in models:
       contest = race.Race(model, plan, pythons, logs, found.add, bar)
       found.remove(model)
       try:
-        finishers = contest.run(present)
+        finishers = contest.run([c for c in present if c.has(model)])
       except children.ContenderError as error:
         raise failures.ProgramError(
           f'{model} could not be measured: {error}.'

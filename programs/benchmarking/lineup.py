@@ -12,6 +12,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+from programs.benchmarking import workload
+
 YARDSTICK = 'bare'
 
 # Holds the list of what was installed, once all of it has been.
@@ -51,6 +53,11 @@ class Contender:
   def is_peer(self) -> bool:
     """Whether it runs in an environment of its own."""
     return bool(self.requirements)
+
+  def has(self, model: str) -> bool:
+    """Whether it has a model: those of text are not everywhere."""
+    is_compiled = '--compiler=xla' in self.arguments
+    return model in workload.IMAGE_MODELS or not (self.is_peer or is_compiled)
 
 
 def _contender(

@@ -6,8 +6,10 @@ TensorFlow's ordinary threads. It computes what
 """
 
 import argparse
+import functools
 import itertools
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import tensorflow as tf
 
 from programs.benchmarking import protocol
 from programs.benchmarking import workload
+from programs.benchmarking.contenders import text_models
 
 _IMPORTED = time.perf_counter()
 _BETA_1 = 0.9
@@ -22,6 +25,7 @@ _BETA_2 = 0.99
 _EPSILON = 1e-4
 
 Weights = list[tf.Tensor]
+GradientsFn = Callable[..., Weights]
 _map = tf.nest.map_structure
 
 
@@ -34,8 +38,12 @@ def main(
     (_in_batches(features), _in_batches(labels))
     for features, labels in workload.clients(model)
   ]
-  train_client = _build_train_client(model, arguments.compiler == 'xla')
-  weights = initial_weights(model)
+  if model in workload.TEXT_MODELS:
+    weights, gradients_fn = _build_text_model(model)
+  else:
+    weights = initial_weights(model)
+    gradients_fn = functools.partial(_image_gradients, model)
+  train_client = _build_train_client(gradients_fn, arguments.compiler == 'xla')
   zeros = [tf.zeros_like(w) for w in weights]
   moments = zeros, zeros, [tf.fill(w.shape, _EPSILON) for w in weights]
 
@@ -86,24 +94,52 @@ def logits_fn(model: str, weights: Weights, x: tf.Tensor) -> tf.Tensor:
   return tf.nn.bias_add(tf.matmul(x, kernel), bias)
 
 
-def _build_train_client(model: str, is_compiled: bool) -> Any:
-  """Returns the function that adds a client's delta, m and v to the sums."""
+def _loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+  losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+  return tf.reduce_mean(losses)
 
-  def gradients(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> Weights:
+
+def _image_gradients(
+  model: str, weights: Weights, i: tf.Tensor, x: tf.Tensor, y: tf.Tensor
+) -> Weights:
+  del i
+  with tf.GradientTape() as tape:
+    tape.watch(weights)
+    loss = _loss(y, logits_fn(model, weights, x))
+  return tape.gradient(loss, weights)
+
+
+def _build_text_model(model: str) -> tuple[Weights, GradientsFn]:
+  """Returns the initial weights, and what gives the gradients of a batch."""
+  network = text_models.build(model)
+  lengths = workload.lengths(model)
+
+  def gradients(weights, i, x, y):
+    length = tf.gather(lengths, i)
+    for variable, value in zip(network.variables, weights, strict=True):
+      variable.assign(value)
     with tf.GradientTape() as tape:
-      tape.watch(weights)
-      losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-        y, logits_fn(model, weights, x)
-      )
-      loss = tf.reduce_mean(losses)
-    return tape.gradient(loss, weights)
+      loss = _loss(y[:, :length], network(x[:, :length], training=True))
+    return _map(tf.convert_to_tensor, tape.gradient(loss, network.variables))
+
+  return [tf.constant(v) for v in network.variables], gradients
+
+
+def _build_train_client(gradients_fn: GradientsFn, is_compiled: bool) -> Any:
+  """Returns the function that adds a client's delta, m and v to the sums.
+
+  Args:
+    gradients_fn: From weights, and the number, the features and the labels of a
+      batch.
+    is_compiled: Whether XLA compiles it.
+  """
 
   @tf.function(jit_compile=is_compiled)
   def train_client(sums, weights, m, v, v_hat, features, labels):
     x = weights
     rates = _map(lambda d: workload.LEARNING_RATE * tf.math.rsqrt(d), v_hat)
     for i in tf.range(workload.LOCAL_STEPS):
-      g = gradients(x, features[i], labels[i])
+      g = gradients_fn(x, i, features[i], labels[i])
       m = _map(lambda a, b: _BETA_1 * a + (1 - _BETA_1) * b, m, g)
       v = _map(lambda a, b: _BETA_2 * a + (1 - _BETA_2) * b * b, v, g)
       x = _map(lambda a, b, rate: a - rate * b, x, m, rates)

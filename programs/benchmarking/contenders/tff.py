@@ -13,6 +13,7 @@ from data import client_data
 from data import models
 from programs.benchmarking import protocol
 from programs.benchmarking import workload
+from programs.benchmarking.contenders import text_models
 
 _IMPORTED = time.perf_counter()
 _NUM_RAY_WORKERS = 2
@@ -27,12 +28,7 @@ def main(
     arguments.algorithm, _model_fn(arguments.model, arguments.model_kind)
   )
   state = process.initialize()
-  clients = [
-    tf.data.Dataset.from_tensor_slices(client_data.examples(*arrays)).batch(
-      workload.BATCH_SIZE
-    )
-    for arrays in workload.clients(arguments.model)
-  ]
+  clients = _datasets(arguments.model)
 
   def run_round(num_clients: int) -> float:
     nonlocal state
@@ -77,8 +73,25 @@ def _build_process(
   )
 
 
+def _datasets(model: str) -> list[tf.data.Dataset]:
+  if model in workload.TEXT_MODELS:
+    return text_models.datasets(model)
+  return [
+    tf.data.Dataset.from_tensor_slices(client_data.examples(*arrays)).batch(
+      workload.BATCH_SIZE
+    )
+    for arrays in workload.clients(model)
+  ]
+
+
 def _model_fn(model: str, kind: str) -> Any:
-  """Returns a `model_fn`, or a functional model."""
+  """Returns a `model_fn`, or a functional model of images."""
+  if model in workload.TEXT_MODELS:
+    return lambda: tff.learning.models.from_keras_model(
+      text_models.build(model),
+      loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+      input_spec=text_models.input_spec(model),
+    )
   build_fn = {
     'mlp': lambda: models.mlp(784, [200], workload.NUM_CLASSES, seed=0),
     'paper_cnn': lambda: models.paper_cnn(seed=0),
