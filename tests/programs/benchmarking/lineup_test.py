@@ -11,3 +11,12 @@ def test_what_cannot_be_installed_is_one_line(tmp_path):
     lineup.python(peer, tmp_path)
   assert 'missing.whl' in str(raised.value)
   assert len(str(raised.value).splitlines()) == 1
+
+
+def test_models_of_text_are_for_tensorflow():
+  have = [c.name for c in lineup.CONTENDERS.values() if c.has('lstm')]
+  assert have == [
+    *('bare', 'device', 'lean', 'lean_floats', 'ray', 'native', 'tff'),
+    'tff_no_onednn',
+  ]
+  assert all(c.has('mlp') for c in lineup.CONTENDERS.values())
