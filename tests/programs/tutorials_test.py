@@ -14,6 +14,7 @@ _NAMES = (
   '02_local_amsgrad_in_a_simulation',
   '03_your_own_model_and_data',
   '04_faster_and_further',
+  '05_into_production',
 )
 _NOTEBOOKS = sorted(_FOLDER.glob('*.ipynb'))
 

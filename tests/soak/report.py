@@ -64,7 +64,7 @@ def _column(result: schedule.Result) -> dict[str, str]:
       'passed over, and went on' if result.passed_over else '-'
     ),
     'last state, against the run left alone': same[result.same_state],
-    'metrics of all rounds': same[result.same_metrics],
+    'metrics of all rounds, but for their times': same[result.same_metrics],
     'MB after a fifth, at the end': (
       f'{early.megabytes:,.0f}, {late.megabytes:,.0f}'
     ),
