@@ -152,8 +152,10 @@ class RoundClients:
     done: queue.SimpleQueue = queue.SimpleQueue()
 
     def take_first() -> list[tf.Tensor]:
-      while not pending[0].done():
-        _result(done.get())  # The first may never end, but another one fail.
+      # The first may never end, but another one fail. Nor may those that are
+      # done stay, with their uploads.
+      while not (pending[0].done() and done.empty()):
+        _result(done.get())
       return _result(pending.popleft())
 
     try:
