@@ -22,7 +22,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile(
   'thorough',
   hypothesis.settings.get_profile('quick'),
-  max_examples=300,
+  max_examples=100,
 )
 _PROFILES = ['quick', pytest.param('thorough', marks=pytest.mark.slow)]
 
