@@ -47,7 +47,7 @@ def test_table_has_a_line_for_each_attack(tmp_path, run_program):
     for text in (cap, trimmed)
   ]
   assert [list(map(float, column)) for column in rejected] == [[1, 1], [0, 0]]
-  assert 'v_hat/held_back' in trimmed.splitlines()[0]
+  assert 'server/held_back' in trimmed.splitlines()[0]
   # The same again trains nothing.
   done = run_program(*flags)
   assert done.returncode == 0
