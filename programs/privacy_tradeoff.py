@@ -38,13 +38,12 @@ from programs.runs import algorithms
 from programs.runs import experiments
 
 with lazily.imported():
+  from programs.comparing import scores
   from programs.runs import finished
   from programs.runs import sharing
   from programs.runs import writing
 
 _PRIVATE = tuple(filter(algorithms.is_private, algorithms.ALGORITHM_NAMES))
-# Accuracies go up and down: a result is a mean of so many tests in a row.
-_TESTS_IN_A_MEAN = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,16 +143,8 @@ def _run(
       workshop=workshop,
     )
   if not bar.is_shown:
-    bar.say(f'{title}: {100 * _final(cell):.1f} %')
+    bar.say(f'{title}: {100 * scores.final(cell):.1f} %')
   return cell
-
-
-def _final(cell: finished.Cell) -> float:
-  """Returns the mean of the last tests' accuracy; zero if it diverged."""
-  if cell.diverged_at:
-    return 0.0
-  tests = [row['test/accuracy'] for row in cell.rows if 'test/accuracy' in row]
-  return statistics.mean(tests[-_TESTS_IN_A_MEAN:])
 
 
 def _write(
@@ -183,7 +174,7 @@ def _write(
       'algorithm': name,
       'noise_multiplier': noise,
       'epsilon': str(_epsilon(cells)),
-      'accuracies': [_final(cell) for cell in cells],
+      'accuracies': [scores.final(cell) for cell in cells],
       'experiment': cells[0].experiment.to_dict(),
     }
     for (name, noise), cells in found.items()
@@ -202,7 +193,7 @@ def _epsilon(cells: list[finished.Cell]) -> float:
 
 def _show(cells: list[finished.Cell]) -> str:
   """Returns the mean over seeds, and the standard deviation."""
-  values = [100 * _final(cell) for cell in cells]
+  values = [100 * scores.final(cell) for cell in cells]
   words = f'{statistics.mean(values):.1f}'
   if len(values) > 1:
     words += f' ± {statistics.stdev(values):.1f}'

@@ -47,6 +47,22 @@ def gradient(i, t, s, x):
   ]
 
 
+@tf.function
+def _no_examples():
+  return collections.OrderedDict(num_examples=tf.zeros([]))
+
+
+@tf.function
+def _count_examples(state, labels, batch_output, sample_weight=None):
+  del labels, sample_weight
+  count = tf.cast(batch_output.num_examples, tf.float32)
+  return collections.OrderedDict(num_examples=state['num_examples'] + count)
+
+
+# The metrics of a functional model that has no others.
+COUNT_EXAMPLES = (_no_examples, _count_examples, tf.function(lambda s: s))
+
+
 def functional_model(dtype: Any = np.float32):
   """Returns the `tff.learning.models.FunctionalModel` of the problem."""
 
@@ -57,16 +73,6 @@ def functional_model(dtype: Any = np.float32):
     hidden = tf.matmul(x, tf.reshape(kernel, [4, 3])) + bias
     return scale * tf.matmul(hidden, out)
 
-  @tf.function
-  def initialize_metrics():
-    return collections.OrderedDict(num_examples=tf.zeros([]))
-
-  @tf.function
-  def update_metrics(state, labels, batch_output, sample_weight=None):
-    del labels, sample_weight
-    count = tf.cast(batch_output.num_examples, tf.float32)
-    return collections.OrderedDict(num_examples=state['num_examples'] + count)
-
   return tff.learning.models.FunctionalModel(
     initial_weights=(
       tuple(w.astype(dtype) for w in initial_weights()),
@@ -76,7 +82,7 @@ def functional_model(dtype: Any = np.float32):
     loss_fn=lambda output, label, sample_weight=None: (
       0.5 * tf.reduce_mean(tf.square(output - label))
     ),
-    metrics_fns=(initialize_metrics, update_metrics, tf.function(lambda s: s)),
+    metrics_fns=COUNT_EXAMPLES,
     input_spec=(
       tf.TensorSpec([None, 4], dtype),
       tf.TensorSpec([None, 2], dtype),

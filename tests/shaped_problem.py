@@ -5,13 +5,14 @@ and its loss half the square of `a * x - b`. A batch has two examples, but for
 the last one of an odd number.
 """
 
-import collections
 import math
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
+
+from tests import lean_problem
 
 BATCH_SIZE = 2
 
@@ -70,16 +71,6 @@ def functional_model(shapes: Shapes, dtype: Any):
     square = tf.reduce_sum(tf.square(output - label), axis=1)
     return 0.5 * tf.reduce_mean(square)
 
-  @tf.function
-  def initialize_metrics():
-    return collections.OrderedDict(num_examples=tf.zeros([]))
-
-  @tf.function
-  def update_metrics(state, labels, batch_output, sample_weight=None):
-    del labels, sample_weight
-    count = tf.cast(batch_output.num_examples, tf.float32)
-    return collections.OrderedDict(num_examples=state['num_examples'] + count)
-
   spec = tf.TensorSpec([None, size(shapes)], dtype)
   return tff.learning.models.FunctionalModel(
     initial_weights=(
@@ -88,7 +79,7 @@ def functional_model(shapes: Shapes, dtype: Any):
     ),
     predict_on_batch_fn=predict_on_batch,
     loss_fn=loss_fn,
-    metrics_fns=(initialize_metrics, update_metrics, tf.function(lambda s: s)),
+    metrics_fns=lean_problem.COUNT_EXAMPLES,
     input_spec=(spec, spec),
   )
 
