@@ -200,10 +200,12 @@ def cpu_seconds(root: int) -> float:
 
 
 def kill(processes: Sequence[psutil.Process]) -> None:
-  """Ends those of the processes that are still there."""
+  """Ends those of the processes that are still there, and waits for that."""
   for process in processes:
     with contextlib.suppress(psutil.Error):
       process.kill()
+  # A process that has much memory is there for a while after its signal.
+  psutil.wait_procs(processes, timeout=_SECONDS_TO_END)
 
 
 def _memory(root: int) -> int:
