@@ -8,6 +8,11 @@ import os
 import signal
 
 import pytest
+import tensorflow as tf
+
+# As in a program that begins with a device context. Otherwise it would depend
+# on which test of a worker comes first.
+tf.config.threading.set_intra_op_parallelism_threads(1)
 
 # Ray gives way to other processes, for so long beside other tests that it runs
 # into its own time limits.

@@ -129,24 +129,27 @@ def _stack(dataset: tf.data.Dataset) -> _Stack:
   varies = tf.nest.map_structure(lambda s: not s.shape.is_fully_defined(), spec)
 
   def with_sizes(*batch):
-    batch = batch[0] if len(batch) == 1 else batch
     sizes = tf.nest.map_structure(
-      lambda t, v: tf.shape(t) if v else tf.constant(0), batch, varies
+      lambda t, v: tf.shape(t) if v else tf.constant(0),
+      batch,
+      tuple(tf.nest.flatten(varies)),
     )
-    return batch, sizes
+    return (*batch, *sizes)
 
   # A batch of nothing behind the last one: data sets may be empty, and a tensor
   # cannot be made of no batch at all.
   nothing = tf.nest.map_structure(
     lambda s: tf.zeros([d or 0 for d in s.shape], s.dtype), spec
   )
-  batches, sizes = (
-    dataset.concatenate(tf.data.Dataset.from_tensors(nothing))
-    .map(with_sizes)
+  dataset = dataset.concatenate(tf.data.Dataset.from_tensors(nothing))
+  stacked = (
+    _map_flat(with_sizes, dataset)
     .padded_batch(_MAX_BATCHES)
     .get_single_element()
   )
-  batches, sizes = tf.nest.map_structure(lambda t: t[:-1], (batches, sizes))
+  batches, sizes = tf.nest.pack_sequence_as(
+    (spec, spec), [t[:-1] for t in stacked]
+  )
   is_full = tf.ones(tf.shape(tf.nest.flatten(batches)[0])[:1], tf.bool)
   for t, size, v in zip(
     *map(tf.nest.flatten, (batches, sizes, varies)), strict=True
@@ -155,6 +158,29 @@ def _stack(dataset: tf.data.Dataset) -> _Stack:
       is_full &= tf.reduce_all(tf.equal(size, tf.shape(t)[1:]), axis=1)
   sizes = tf.nest.map_structure(lambda s, v: s if v else None, sizes, varies)
   return _Stack(batches, sizes, is_full)
+
+
+def _map_flat(
+  function: Callable[..., Any], dataset: tf.data.Dataset
+) -> tf.data.Dataset:
+  """Returns the data set of `function(*tensors)`, given an element's tensors.
+
+  `dataset.map` hands each element to another thread, which takes longer than
+  what a small function does.
+  """
+  traced = tf.function(function, autograph=False).get_concrete_function(
+    *tf.nest.flatten(dataset.element_spec)
+  )
+  specs = tuple(map(tf.TensorSpec.from_tensor, traced.outputs))
+  variant = tf.raw_ops.MapDataset(
+    input_dataset=tf.data.experimental.to_variant(dataset),
+    other_arguments=[],
+    f=traced,
+    output_types=[spec.dtype for spec in specs],
+    output_shapes=[spec.shape for spec in specs],
+    use_inter_op_parallelism=False,
+  )
+  return tf.data.experimental.from_variant(variant, specs)
 
 
 def _cut(padded: tf.Tensor, size: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from programs import failures
@@ -48,6 +49,8 @@ def _context(config: Any) -> Iterator[tff.framework.SyncContext]:
     yield tff.backends.native.create_sync_local_cpp_execution_context()
   elif config.runtime == 'device':
     devices = None if config.devices is None else config.devices.split(',')
+    if config.threads is not None:
+      tf.config.threading.set_intra_op_parallelism_threads(config.threads)
     yield runtime.create_device_context(devices)
   else:
     with contextlib.closing(

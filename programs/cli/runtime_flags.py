@@ -26,6 +26,9 @@ class RuntimeConfig:
       native (TFF's own worker, on the CPU), or ray (on a Ray cluster).
     devices: For device: which devices, such as GPU:0,GPU:1 or CPU; all GPUs, or
       else the CPU, unless given.
+    threads: For device: how many threads an operation may use on a CPU, on
+      which the last bits of a result depend; unless given, clients that train
+      at a time share the cores.
     ray_address: For ray: the HOST:PORT of a running cluster that this machine
       is part of, or auto to look for one; one on this machine is started unless
       given.
@@ -33,6 +36,7 @@ class RuntimeConfig:
 
   runtime: str = 'device'
   devices: str | None = None
+  threads: int | None = None
   ray_address: str | None = None
 
   def __post_init__(self):
@@ -49,7 +53,13 @@ class RuntimeConfig:
         f'`ray_address` must be HOST:PORT or auto, found {self.ray_address!r}.',
         'ray_address',
       )
-    for name, owner in (('devices', 'device'), ('ray_address', 'ray')):
+    if self.threads is not None:
+      checks.check_count('threads', self.threads)
+    for name, owner in (
+      ('devices', 'device'),
+      ('threads', 'device'),
+      ('ray_address', 'ray'),
+    ):
       if getattr(self, name) is not None and self.runtime != owner:
         raise checks.ArgumentError(
           f'`{name}` must not be given unless `runtime` is {owner}, found '

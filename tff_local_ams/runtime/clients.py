@@ -61,6 +61,8 @@ class DeviceWorkers:
       wanted: See `devices.choose_devices`.
       clients_in_parallel: See `devices.choose_clients_in_parallel`.
     """
+    # Before TensorFlow starts, for which it is enough to ask for its devices.
+    devices.share_cores(clients_in_parallel)
     names = devices.choose_devices(wanted)
     counts = {
       name: devices.choose_clients_in_parallel(clients_in_parallel, name)

@@ -128,6 +128,11 @@ def create_device_context(
   CPUs TensorFlow 2.14 leaves it off, and convolutions take about 1.5 times as
   long. The last bits of the results differ between on and off.
 
+  On a CPU the clients that train at a time share its cores, with an equal
+  number of threads for each (TensorFlow's `intra_op_parallelism_threads`),
+  unless the program has set that, or has used TensorFlow before: make the
+  context first. The last bits of the results may depend on it.
+
   Args:
     devices: Names such as `['GPU:0', 'GPU:1']`, or a kind, `'GPU'` or `'CPU'`.
       If `None`, all GPUs that TensorFlow sees, else the CPU.

@@ -15,6 +15,25 @@ _FEWEST_PER_CPU = 2
 _MOST_PER_CPU = 16
 
 
+def share_cores(clients_in_parallel: int | None) -> None:
+  """Gives each of the clients that train at a time its part of the cores.
+
+  TensorFlow would split up each operation of each client among all cores, and
+  these would wait for each other. It does not change its mind once it has
+  started, and what the program has chosen by itself stays.
+
+  Args:
+    clients_in_parallel: See `choose_clients_in_parallel`.
+  """
+  if tf.config.threading.get_intra_op_parallelism_threads():
+    return
+  num_clients = choose_clients_in_parallel(clients_in_parallel, 'CPU:0')
+  with contextlib.suppress(RuntimeError):
+    tf.config.threading.set_intra_op_parallelism_threads(
+      max(1, _num_cores() // num_clients)
+    )
+
+
 def choose_devices(devices: Sequence[str] | str | None) -> list[str]:
   """Returns the names of the devices to use.
 
@@ -69,8 +88,7 @@ def choose_clients_in_parallel(
     return clients_in_parallel
   if device.startswith('GPU'):
     return _CLIENTS_PER_GPU
-  num_cores = len(os.sched_getaffinity(0))
-  return min(max(num_cores, _FEWEST_PER_CPU), _MOST_PER_CPU)
+  return min(max(_num_cores(), _FEWEST_PER_CPU), _MOST_PER_CPU)
 
 
 def let_gpu_memory_grow() -> None:
@@ -79,3 +97,7 @@ def let_gpu_memory_grow() -> None:
     # TensorFlow does not change its mind once it has started.
     with contextlib.suppress(RuntimeError):
       tf.config.experimental.set_memory_growth(gpu, True)
+
+
+def _num_cores() -> int:
+  return len(os.sched_getaffinity(0))

@@ -229,6 +229,11 @@ _WRONG = [
     *('programs.train', '--ray_address=localhost:1', 2),
     '--ray_address must not be given unless --runtime is ray',
   ),
+  ('programs.train', '--threads=0', 2, '--threads must be at least 1, found 0'),
+  (
+    *('programs.train', '--runtime=native --threads=2', 2),
+    '--threads must not be given unless --runtime is device',
+  ),
   ('programs.train', '--devices=TPU', 2, "sees (CPU:0), found 'TPU'"),
   ('programs.train', '--devices=', 2, '--devices must name devices that'),
   (

@@ -4,7 +4,10 @@ import csv
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from programs.cli import runtime_contexts
+from programs.cli import runtime_flags
 from programs.runs import experiments
 from programs.runs import loop
 from tff_local_ams import runtime
@@ -61,3 +64,14 @@ def test_resuming_on_device_is_exact(algorithm, tmp_path):
     whole.weights.trainable, parts.weights.trainable, strict=True
   ):
     np.testing.assert_array_equal(a, b)
+
+
+def test_threads_reach_tensorflow(monkeypatch):
+  asked = []
+  monkeypatch.setattr(
+    tf.config.threading, 'set_intra_op_parallelism_threads', asked.append
+  )
+  config = runtime_flags.RuntimeConfig(threads=3)
+  with runtime_contexts.installed(config):
+    pass
+  assert asked == [3]
