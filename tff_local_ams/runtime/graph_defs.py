@@ -1,6 +1,8 @@
 """What is changed in a graph before its import: names, and the use of XLA."""
 
+import hashlib
 import itertools
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
@@ -18,12 +20,27 @@ def _all_nodes(graph_def: Any) -> Iterator[Any]:
 
 
 def rename(graph_def: Any, suffix: str) -> None:
-  """Gives all functions and variables of a graph names of its own.
+  """Names the functions of a graph by their contents, and its variables anew.
 
-  This process may know functions by the same names (from tracing, or from
-  another copy), and variables of the same name would be the same variable.
+  This process may know other functions by the same names. What TensorFlow and
+  XLA have compiled is kept by the name of a function: one that is imported
+  again is not compiled again. Those with variables or random numbers have names
+  of their own, as their state is kept by name, too.
+
+  Args:
+    graph_def: The graph.
+    suffix: That of no other import in this process.
   """
-  functions = {f.signature.name for f in graph_def.library.function}
+  functions = {f.signature.name: f for f in graph_def.library.function}
+  names: dict[str, str] = {}
+
+  def new_name(name: str) -> str:
+    if name not in functions:
+      return name
+    if name not in names:
+      rename_references(functions[name].attr.values())
+      names[name] = _name_by_content(functions[name], rename_node, suffix)
+    return names[name]
 
   def rename_references(attributes: Iterable[Any]) -> None:
     for attribute in attributes:
@@ -33,23 +50,47 @@ def rename(graph_def: Any, suffix: str) -> None:
         'list': attribute.list.func,
       }.get(kind, [])
       for reference in references:
-        if reference.name in functions:
-          reference.name += suffix
+        reference.name = new_name(reference.name)
         rename_references(reference.attr.values())
 
-  for node in _all_nodes(graph_def):
+  def rename_node(node: Any) -> None:
     rename_references(node.attr.values())
-    if node.op in functions:
-      node.op += suffix
+    node.op = new_name(node.op)
     if 'shared_name' in node.attr:
       name = node.attr['shared_name'].s.decode() or node.name
       node.attr['shared_name'].s = (name + suffix).encode()
-  for function in graph_def.library.function:
-    rename_references(function.attr.values())
-    function.signature.name += suffix
+
+  for node in graph_def.node:
+    rename_node(node)
+  for name, function in functions.items():
+    function.signature.name = new_name(name)
+  different = {f.signature.name: f for f in functions.values()}
+  del graph_def.library.function[:]
+  graph_def.library.function.extend(different.values())
   for gradient in graph_def.library.gradient:
-    gradient.function_name += suffix
-    gradient.gradient_func += suffix
+    gradient.function_name = new_name(gradient.function_name)
+    gradient.gradient_func = new_name(gradient.gradient_func)
+
+
+def _name_by_content(
+  function: Any, rename_node: Callable[[Any], None], suffix: str
+) -> str:
+  """Changes what a function calls, and returns a name for what it is then."""
+  name = function.signature.name
+  stem = name.rstrip('0123456789')
+  # The condition of a loop has arguments that it does not use, and that are
+  # called after it.
+  for argument in function.signature.input_arg:
+    if argument.name.startswith(f'{name}___'):
+      argument.name = stem + argument.name.removeprefix(name)
+  for node in function.node_def:
+    rename_node(node)
+    node.ClearField('experimental_debug_info')
+  function.signature.name = stem
+  content = hashlib.sha256(function.SerializeToString(deterministic=True))
+  if any('seed' in node.attr for node in function.node_def):
+    content.update(suffix.encode())
+  return stem + content.hexdigest()[:32]
 
 
 def find_memory(graph_def: Any, is_initialised: bool) -> str | None:

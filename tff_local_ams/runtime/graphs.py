@@ -9,6 +9,7 @@ import concurrent.futures
 import contextlib
 import itertools
 import threading
+import weakref
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
@@ -66,9 +67,9 @@ class GraphFunction:
       raise NotImportableError(
         f'its {memory} would remember earlier calls, and other clients'
       )
-    graph_defs.rename(graph_def, f'_imported_{number}')
     if compile_kernels:
       graph_defs.compile_kernels(graph_def, device)
+    graph_defs.rename(graph_def, f'_imported_{number}')
     try:
       self._import(graph_def, proto)
     except Exception as error:
@@ -94,6 +95,13 @@ class GraphFunction:
       self._initialize = imported.prune(
         [], graph.get_operation_by_name(proto.initialize_op)
       )
+    registered = [
+      function.signature.name
+      for wrapped in (imported, self._function, self._initialize)
+      if wrapped is not None
+      for function in wrapped.graph.as_graph_def().library.function
+    ]
+    weakref.finalize(self, _remove, registered).atexit = False
 
   @property
   def has_variables(self) -> bool:
@@ -159,6 +167,17 @@ class Calls:
       self._are_stopped = True
       for manager in self._managers:
         manager.start_cancel()
+
+
+def _remove(registered: Sequence[str]) -> None:
+  """Lets TensorFlow forget functions, which it keeps for ever otherwise.
+
+  Args:
+    registered: Their names, each as often as they have been registered. Another
+      import may have functions of the same names; TensorFlow counts.
+  """
+  for name in registered:
+    context.remove_function(name)
 
 
 def _execute(

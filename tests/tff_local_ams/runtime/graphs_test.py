@@ -1,6 +1,7 @@
 """Graphs as functions: their names, their variables, and what XLA compiles."""
 
 import concurrent.futures
+import gc
 import itertools
 import time
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
+from tensorflow.python.eager import context
 
 from tests.tff_local_ams.runtime import graph_protos
 from tff_local_ams import kernels
@@ -24,20 +26,26 @@ def _call(function, *numbers):
   return [result.numpy() for result in results]
 
 
-@tff.tensorflow.computation(np.float32)
-def _nested(x):
-  """Calls functions in functions, in branches and in a loop."""
+def _build_nested(factor=2):
+  @tff.tensorflow.computation(np.float32)
+  def nested(x):
+    """Calls functions in functions, in branches and in a loop."""
 
-  @tf.function
-  def twice(y):
-    return 2 * y
+    @tf.function
+    def twice(y):
+      return factor * y
 
-  @tf.function
-  def four_times(y):
-    return twice(twice(y))
+    @tf.function
+    def four_times(y):
+      return twice(twice(y))
 
-  y = tf.cond(x > 0, lambda: four_times(x), lambda: twice(x))
-  return tf.while_loop(lambda z: z < 100, lambda z: (twice(z),), (y,))[0]
+    y = tf.cond(x > 0, lambda: four_times(x), lambda: twice(x))
+    return tf.while_loop(lambda z: z < 100, lambda z: (twice(z),), (y,))[0]
+
+  return nested
+
+
+_nested = _build_nested()
 
 
 @tff.tensorflow.computation(np.float32)
@@ -117,15 +125,101 @@ def _shared_names(graph_def):
   ]
 
 
+def _function_names(graph_def):
+  return {f.signature.name for f in graph_def.library.function}
+
+
 def test_functions_are_renamed_wherever_they_are_named():
   graph_def = graph_protos.graph_def(_serialize(_nested))
-  before = {f.signature.name for f in graph_def.library.function}
-  references = sorted(_references(graph_def))
-  assert len(set(references)) > 4
+  before = _function_names(graph_def)
+  references = set(_references(graph_def))
+  assert len(references) > 4
   graph_defs.rename(graph_def, '_5')
-  after = {f.signature.name for f in graph_def.library.function}
-  assert after == {f'{name}_5' for name in before}
-  assert sorted(_references(graph_def)) == [f'{name}_5' for name in references]
+  after = _function_names(graph_def)
+  assert len(after) == len(before)
+  assert not after & before
+  assert set(_references(graph_def)) == after
+
+
+def _renamed(computation, suffix):
+  graph_def = graph_protos.graph_def(_serialize(computation))
+  graph_defs.rename(graph_def, suffix)
+  return graph_def
+
+
+def test_functions_are_named_by_their_contents():
+  # Tracing gives them other names each time.
+  nested, again, other = _nested, _build_nested(), _build_nested(factor=3)
+  serialized = [_serialize(c) for c in (nested, again)]
+  assert serialized[0] != serialized[1]
+  expected = _function_names(_renamed(nested, '_5'))
+  assert _function_names(_renamed(again, '_6')) == expected
+  (same,) = _function_names(_renamed(other, '_5')) & expected
+  assert same.startswith('while_cond')
+
+
+def test_equal_functions_become_one():
+  @tff.tensorflow.computation(np.float32)
+  def twice_the_same(x):
+    functions = []
+    for _ in range(2):
+
+      @tf.function
+      def square(y):
+        return y * y
+
+      functions.append(square)
+    return functions[0](x) + functions[1](x)
+
+  assert len(_renamed(twice_the_same, '_5').library.function) == 1
+  function = graphs.GraphFunction(_serialize(twice_the_same))
+  assert _call(function, np.float32(3)) == [18]
+
+
+@tff.tensorflow.computation
+def _random():
+  """Draws by a seed, in a function of a data set and in one that is called."""
+
+  @tf.function
+  def draw(_=None):
+    return tf.random.uniform([], seed=1)
+
+  numbers = tf.data.Dataset.range(3).map(draw)
+  return numbers.reduce(0.0, lambda x, y: x + y), draw()
+
+
+def test_functions_with_seeds_have_names_of_their_own():
+  first, second = (
+    {name for name in _function_names(_renamed(_random, s)) if 'draw' in name}
+    for s in ('_5', '_6')
+  )
+  assert first
+  assert not first & second
+
+
+def test_each_import_starts_from_the_seeds():
+  first, second = (graphs.GraphFunction(_serialize(_random)) for _ in range(2))
+  expected = [_call(first), _call(first)]
+  assert expected[0] != expected[1]
+  assert [_call(second), _call(second)] == expected
+
+
+def test_imports_are_forgotten_with_their_functions():
+  def known():
+    gc.collect()
+    return set(context.context().list_function_names())
+
+  before = known()
+  first, second = (graphs.GraphFunction(_serialize(_nested)) for _ in range(2))
+  with_variable = graphs.GraphFunction(_serialize(_with_variable))
+  assert _call(first, np.float32(15)) == [120]
+  assert _call(with_variable, np.float32(1)) == [11]
+  assert known() > before
+  del first, with_variable
+  gc.collect()
+  assert _call(second, np.float32(15)) == [120]
+  del second
+  assert known() == before
 
 
 def test_functions_used_as_operations_and_as_gradients_are_renamed():
@@ -139,12 +233,14 @@ def test_functions_used_as_operations_and_as_gradients_are_renamed():
   for name in 'g', 'unknown':
     references.list.func.add(name=name).attr['inner'].func.name = 'f'
   graph_defs.rename(graph_def, '_5')
-  assert [node.op for node in graph_def.node] == ['f_5', 'Add', 'Case']
+  f, g = (f.signature.name for f in graph_def.library.function)
+  assert {f, g}.isdisjoint({'f', 'g'})
+  assert [node.op for node in graph_def.node] == [f, 'Add', 'Case']
   (gradient,) = graph_def.library.gradient
-  assert (gradient.function_name, gradient.gradient_func) == ('f_5', 'g_5')
+  assert (gradient.function_name, gradient.gradient_func) == (f, g)
   branches = graph_def.node[2].attr['branches'].list.func
-  assert [branch.name for branch in branches] == ['g_5', 'unknown']
-  assert [b.attr['inner'].func.name for b in branches] == ['f_5', 'f_5']
+  assert [branch.name for branch in branches] == [g, 'unknown']
+  assert [b.attr['inner'].func.name for b in branches] == [f, f]
 
 
 def test_variables_are_renamed():

@@ -42,10 +42,10 @@ for _ in range(3):
 
 _SWEEP = """
 tff_local_ams.runtime.set_device_context('CPU', 2)
-sgd = tff.learning.optimizers.build_sgdm(0.01)
-for i in range(1, int(sys.argv[1]) + 1):
+build = processes.LEARNING[sys.argv[1]]
+for i in range(1, int(sys.argv[2]) + 1):
   model = processes.MODELS['functional']()
-  process = tff.learning.algorithms.build_unweighted_fed_avg(model, sgd)
+  process = build(model)
   state, _ = processes.run_learning(process, num_rounds=5)
   evaluation = tff.learning.algorithms.build_fed_eval(model)
   evaluation.next(
@@ -64,7 +64,7 @@ def _reports(code, *args):
     [sys.executable, '-c', _COMMON + code, *args],
     capture_output=True,
     text=True,
-    timeout=3000,
+    timeout=10_000,
   )
   assert done.returncode == 0, done.stderr
   return [json.loads(line) for line in done.stdout.splitlines()]
@@ -79,10 +79,12 @@ def test_blocks_leave_nothing_behind():
 
 
 @pytest.mark.slow
-def test_sweep_is_level(report_figure):
-  first, *_, last = _reports(_SWEEP, '60')
+@pytest.mark.parametrize('algorithm', ['FedAvg', 'local_amsgrad'])
+def test_sweep_is_level(algorithm, report_figure):
+  first, *_, last = _reports(_SWEEP, algorithm, '200')
   report_figure(
-    'memory, threads and files after 10 processes and after 60: '
+    f'after 10 processes of {algorithm} and after 200, 1,000 rounds and 200 '
+    'evaluations: '
     + ', '.join(f'{first[k]:.0f} and {last[k]:.0f} {k}' for k in first)
   )
   assert last['children'] <= first['children']
