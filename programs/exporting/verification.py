@@ -1,5 +1,6 @@
 """Whether an exported process is the process: the same rounds with both."""
 
+import math
 import os
 import pathlib
 import subprocess
@@ -231,14 +232,17 @@ def _compare_noise(
     own: After two with the process.
   """
   usual = max(_distance(*own), 1e-30)
+  # The deviation of the logarithm of two such lengths' ratio.
   spread = sum(array.size for array in own[0]) ** -0.5
-  return [
-    Check(what, difference, difference <= _LARGEST_DEVIATION * spread)
-    for what, difference in (
-      ('noise, its size', abs(_distance(*exported) / usual - 1)),
-      ('noise, drawn anew', abs(_distance(exported[0], own[0]) / usual - 1)),
-    )
-  ]
+  checks = []
+  for what, length in (
+    ('noise, its size', _distance(*exported)),
+    ('noise, drawn anew', _distance(exported[0], own[0])),
+  ):
+    difference = abs(math.log(max(length, 1e-300) / usual))
+    is_same = difference <= _LARGEST_DEVIATION * spread
+    checks.append(Check(what, difference, is_same))
+  return checks
 
 
 def _share_of_step(
