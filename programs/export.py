@@ -9,6 +9,8 @@ them. For example:
     --learning_rate=1e-3 --output_dir=results/digits
   .venv/bin/python -m programs.export --model=package.module:function \
     --algorithm=fedadam --output_dir=results/own
+  .venv/bin/python -m programs.export --algorithm=local_amsgrad_private \
+    --clients_per_round=100 --rounds=20 --noise_multiplier=0.84 --verify
 
 With --verify a process without this project loads what was written, runs rounds
 on some clients, and has to end with the same state. docs/production.md explains
@@ -43,8 +45,10 @@ with lazily.imported():
   import tff_local_ams
   from programs.exporting import artifacts
   from programs.exporting import own_models
+  from programs.exporting import private_plans
   from programs.exporting import samples
   from programs.exporting import verification
+  from programs.runs import privacy_account
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,9 +73,26 @@ class ExportConfig:
     checks.check_seed('seed', self.seed)
 
 
+@dataclasses.dataclass(frozen=True)
+class PrivatePlan:
+  """What a private algorithm is exported for.
+
+  Attributes:
+    rounds: How many rounds there will be, for epsilon.
+    clients_per_round: How many clients are in a round on average, by which its
+      sums are divided; has to be given.
+    local_steps: How many batches a client gets in a round.
+  """
+
+  rounds: int = 100
+  clients_per_round: int | None = None
+  local_steps: int = 10
+
+
 config_flags.define_dataset()
 config_flags.define_algorithm('local_amsgrad_lean')
 config_flags.define_config(ExportConfig)
+config_flags.define_config(PrivatePlan)
 flags.FLAGS[
   'model'
 ].help += (
@@ -102,18 +123,17 @@ def main() -> None:
   experiment = experiments.make_experiment(
     flags.FLAGS.dataset,
     flags.FLAGS.algorithm,
-    experiments.Schedule(seed=config.seed),
+    experiments.Schedule(seed=config.seed, **_private_plan()),
     _own_data_options(name),
     config_flags.algorithm_options_from_flags(),
   )
-  if algorithms.is_private(experiment.algorithm):
-    raise errors.UsageError(
-      f'{experiment.algorithm} has noise for a number of clients a round, '
-      'which is not known here: export local_amsgrad or local_amsgrad_lean.'
-    )
   folder = folders.make_folder(config.output_dir)
   artifacts.check_folder(folder)
   model = _own_model(name) if ':' in name else _dataset_model(experiment)
+  experiment = private_plans.resolve(
+    experiment,
+    None if model.task is None else len(model.task.train.client_ids),
+  )
   if config.tflite and model.functional_fn is None:
     raise errors.UsageError(
       f'--tflite is for models without variables: let --model={name} return a '
@@ -123,19 +143,21 @@ def main() -> None:
   mobile_process = None
   if config.tflite and model.functional_fn is not None:
     mobile_process = _build_mobile(experiment, model.functional_fn())
-  artifact = artifacts.export(
-    folder,
-    process,
-    mobile_process,
-    {
-      'algorithm': {
-        'name': experiment.algorithm,
-        'options': vars(experiment.algorithm_options),
-      },
-      'model': model.settings,
+  settings = {
+    'algorithm': {
+      'name': experiment.algorithm,
+      'options': vars(experiment.algorithm_options),
     },
-  )
+    'model': model.settings,
+  }
+  account = privacy_account.open_account(experiment, folder)
+  if account is not None:
+    settings['privacy'] = private_plans.describe(experiment, account)
+  artifact = artifacts.export(folder, process, mobile_process, settings)
   _print_artifact(folder, artifact)
+  if account is not None:
+    end = account.describe_end(settings['privacy']['rounds'])
+    print('\n' + ' '.join(filter(None, [account.describe(), end])), flush=True)
   if config.verify:
     leaves = artifact.manifest['client_data']['leaves']
     sampled = (
@@ -152,6 +174,26 @@ def main() -> None:
         experiment.algorithm_options.upload_bits,
       )
     )
+
+
+def _private_plan() -> dict[str, Any]:
+  """Returns what of a schedule a private algorithm has to know."""
+  names = [field.name for field in dataclasses.fields(PrivatePlan)]
+  algorithm = flags.FLAGS.algorithm
+  if algorithms.is_private(algorithm):
+    if flags.FLAGS.clients_per_round is None:
+      raise errors.UsageError(
+        f'{algorithm} has noise for a number of clients a round: give it with '
+        '--clients_per_round.'
+      )
+    return vars(config_flags.config_from_flags(PrivatePlan))
+  given = [f'--{name}' for name in names if flags.FLAGS[name].present]
+  if given:
+    raise errors.UsageError(
+      f'{", ".join(given)} are for private algorithms, and {algorithm} is '
+      'exported for any number: leave them out.'
+    )
+  return {}
 
 
 def _own_data_options(name: str) -> dict[str, Any]:
@@ -192,7 +234,11 @@ def _build(
 ) -> tff.learning.templates.LearningProcess:
   try:
     process = algorithms.build_process(
-      experiment.algorithm, model, experiment.algorithm_options, **arguments
+      experiment.algorithm,
+      model,
+      experiment.algorithm_options,
+      **algorithms.schedule_argument(experiment.algorithm, experiment.schedule),
+      **arguments,
     )
   except (TypeError, ValueError) as error:
     # The builders', about the model.

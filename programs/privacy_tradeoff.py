@@ -18,7 +18,6 @@ import dataclasses
 import json
 import math
 import pathlib
-import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -83,7 +82,8 @@ def main() -> None:
   schedule = config_flags.config_from_flags(experiments.Schedule)
   names = list(dict.fromkeys(_ALGORITHMS.value))
   errors.check_names('algorithms', names, _PRIVATE)
-  points = [(name, noise) for noise in _noises() for name in names]
+  noises = errors.read_numbers('noise_multipliers', _NOISE.value)
+  points = [(name, noise) for noise in noises for name in names]
   for name, noise in points:  # Before anything is trained: are they right?
     _make_experiment(name, noise, schedule)
   folder = folders.make_folder(config.output_dir)
@@ -100,15 +100,6 @@ def main() -> None:
   print(f'\n{flags.FLAGS.dataset}, after {schedule.rounds} rounds:\n')
   print((folder / 'table.md').read_text())
   print(f'{folder / "results.json"} has the numbers.')
-
-
-def _noises() -> list[float]:
-  try:
-    return [float(noise) for noise in _NOISE.value]
-  except ValueError as error:
-    raise errors.UsageError(
-      f'--noise_multipliers must be numbers, found {",".join(_NOISE.value)}.'
-    ) from error
 
 
 def _make_experiment(
@@ -164,7 +155,10 @@ def _write(
   rows = [
     [
       algorithms.algorithm_title(name),
-      *(_show(found[name, noise]) for noise in noises),
+      *(
+        tables.show_mean([100 * scores.final(c) for c in found[name, noise]])
+        for noise in noises
+      ),
     ]
     for name in names
   ]
@@ -189,15 +183,6 @@ def _epsilon(cells: list[finished.Cell]) -> float:
     (cell.rows[-1]['privacy/epsilon'] for cell in cells if cell.rows),
     default=math.inf,
   )
-
-
-def _show(cells: list[finished.Cell]) -> str:
-  """Returns the mean over seeds, and the standard deviation."""
-  values = [100 * scores.final(cell) for cell in cells]
-  words = f'{statistics.mean(values):.1f}'
-  if len(values) > 1:
-    words += f' ± {statistics.stdev(values):.1f}'
-  return words
 
 
 if __name__ == '__main__':

@@ -113,13 +113,7 @@ def main() -> None:
 def _rows() -> list[report.Row]:
   attacks = list(dict.fromkeys(_ATTACKS.value))
   errors.check_names('attacks', attacks, plans.ATTACKS)
-  try:
-    shares = [float(share) for share in _SHARES.value]
-  except ValueError as error:
-    raise errors.UsageError(
-      f'--shares must be numbers, found {",".join(_SHARES.value)}.'
-    ) from error
-  return report.plan(attacks, shares)
+  return report.plan(attacks, errors.read_numbers('shares', _SHARES.value))
 
 
 def _columns() -> list[report.Column]:

@@ -49,6 +49,14 @@ def test_robust_example_runs():
   assert 0 <= names['metrics']['aggregator']['held_back'] < 0.5
 
 
+def test_private_example_runs():
+  (example,) = _python_blocks('docs/privacy.md')
+  names = {}
+  exec(example, names)
+  assert names['round_num'] == 2
+  assert 1 < names['spent'] < 20
+
+
 @pytest.mark.parametrize('page', _PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
   links = re.findall(r'\]\((?!https?:)([^)]+)\)', page.read_text())

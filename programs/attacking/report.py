@@ -88,15 +88,9 @@ def write(
 
 def _show(cells: Sequence[finished.Cell]) -> str:
   """Returns the mean over seeds, and the standard deviation."""
-  if not cells:
-    return ''
   if any(cell.diverged_at for cell in cells):
     return 'diverged'
-  values = [100 * final(cell) for cell in cells]
-  words = f'{statistics.mean(values):.1f}'
-  if len(values) > 1:
-    words += f' ± {statistics.stdev(values):.1f}'
-  return words
+  return tables.show_mean([100 * final(cell) for cell in cells])
 
 
 def _csv(found: Found) -> str:

@@ -38,6 +38,16 @@ def check_names(flag: str, names: Sequence[str], known: Sequence[str]) -> None:
     raise UsageError(f'--{flag} needs at least one of {", ".join(known)}.')
 
 
+def read_numbers(flag: str, words: Sequence[str]) -> list[float]:
+  """Returns a flag's list as numbers, or raises if it has something else."""
+  try:
+    return [float(word) for word in words]
+  except ValueError as error:
+    raise UsageError(
+      f'--{flag} must be numbers, found {",".join(words)}.'
+    ) from error
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
   """Returns the end of a sentence on a wrong name: what may have been meant."""
   close = difflib.get_close_matches(name, known, n=1)

@@ -1,5 +1,6 @@
 """Tables: as plain text for a terminal, and as Markdown."""
 
+import statistics
 from collections.abc import Iterable
 from collections.abc import Sequence
 
@@ -35,6 +36,16 @@ def markdown(
   """
   rule = '|---' * len(head) + '|' if marks is None else _line(marks)
   return '\n'.join([_line(head), rule, *map(_line, rows)])
+
+
+def show_mean(values: Sequence[float], form: str = '.1f') -> str:
+  """Returns the mean of some values, and their standard deviation."""
+  if not values:
+    return ''
+  words = format(statistics.mean(values), form)
+  if len(values) > 1:
+    words += f' ± {format(statistics.stdev(values), form)}'
+  return words
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from programs.cli import tables
 from programs.comparing import cells
 from programs.comparing import settings
 from programs.comparing import summaries
@@ -61,15 +62,15 @@ def of_point(point: Point, target: float) -> Table:
     row = [
       algorithms.algorithm_title(summary.tuned.name),
       cells.describe(summary.tuned.rates),
-      _show(_per_cent(summary.accuracies), '.1f'),
+      tables.show_mean(_per_cent(summary.accuracies), '.1f'),
       _show_difference(summary.behind),
     ]
     if is_spread:
-      row.append(_show(_per_cent(summary.worst_tenth), '.1f'))
+      row.append(tables.show_mean(_per_cent(summary.worst_tenth), '.1f'))
     row += [
       _show_rounds(summary),
-      _show(summary.megabytes, ',.1f') or '-',
-      _show([summary.megabytes_a_round], ',.2f'),
+      tables.show_mean(summary.megabytes, ',.1f') or '-',
+      tables.show_mean([summary.megabytes_a_round], ',.2f'),
     ]
     rows.append(row)
   return Table(head, rows)
@@ -94,7 +95,7 @@ def of_sweep(sweep: settings.Sweep, points: Sequence[Point]) -> Table:
         rows.append(
           [
             f'{title}: % of weights at epsilon',
-            *(_show(s, '.0f') for s in shares),
+            *(tables.show_mean(s, '.0f') for s in shares),
           ]
         )
   return Table(head, rows)
@@ -127,7 +128,7 @@ def as_csv(points: Sequence[Point]) -> Iterable[Sequence[object]]:
 def _show_starred(summary: summaries.Summary | None) -> str:
   if summary is None:
     return '-'
-  words = _show(_per_cent(summary.accuracies), '.1f')
+  words = tables.show_mean(_per_cent(summary.accuracies), '.1f')
   return words + ' *' * summary.is_best
 
 
@@ -145,19 +146,9 @@ def _show_rounds(summary: summaries.Summary) -> str:
   num_runs = len(summary.accuracies)
   if not summary.rounds:
     return 'not reached'
-  words = _show(summary.rounds, '.0f')
+  words = tables.show_mean(summary.rounds, '.0f')
   if len(summary.rounds) < num_runs:
     words += f' ({len(summary.rounds)} of {num_runs} runs)'
-  return words
-
-
-def _show(values: Sequence[float], form: str) -> str:
-  """Returns the mean of some values, and their standard deviation."""
-  if not values:
-    return ''
-  words = format(statistics.mean(values), form)
-  if len(values) > 1:
-    words += f' ± {format(statistics.stdev(values), form)}'
   return words
 
 

@@ -35,6 +35,8 @@ converter = tf.lite.TFLiteConverter.from_saved_model(
 converter.target_spec.supported_ops = [
   tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS
 ]
+# Not among the select ops: what private updates are clipped with.
+converter.target_spec.experimental_select_user_tf_ops = ['L2Loss']
 open(target, 'wb').write(converter.convert())
 """
 

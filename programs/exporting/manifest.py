@@ -3,6 +3,7 @@
 import hashlib
 import json
 import pathlib
+import re
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
@@ -36,6 +37,8 @@ _HOW_TO_CHANGE = (
   'Between two rounds, replace the array with this number in the state; '
   '`pipeline.set_hyperparameters` does.'
 )
+# As the queries of TensorFlow Privacy call them, in TFF's private means.
+_NOISE = re.compile(r'\.query_state\..*\b(stddev|noise_multiplier)$')
 
 
 def describe(
@@ -103,6 +106,7 @@ def describe(
     },
     'hyperparameters': _hyperparameters(process, initial_state, state_type),
     'how_to_change_hyperparameters': _HOW_TO_CHANGE,
+    'noise': _noise(process, initial_state, state_type),
     'bytes_per_client_and_round': {
       direction: {**part._asdict(), 'total': part.total}
       for direction, part in cost._asdict().items()
@@ -126,7 +130,7 @@ def flatten_state(process: Any, state: Any) -> pipeline.Arrays:
   """Returns a state's arrays, in the order of its type."""
   state_type = process.next.type_signature.parameter[0].member
   tensors = values.flatten(state, state_type, 'the state')
-  return [tensor.numpy() for tensor in tensors]
+  return list(map(pipeline.to_array, tensors))
 
 
 def _sha256(content: bytes) -> str:
@@ -202,6 +206,18 @@ def _hyperparameters(
         'path': paths[numbers[0]],
       }
   return found
+
+
+def _noise(
+  process: Any, state: Any, state_type: tff.Type
+) -> list[dict[str, Any]]:
+  """Returns the number and value of the leaves that noise is as large as."""
+  arrays = flatten_state(process, state)
+  return [
+    {'value': arrays[number].item(), 'leaf': number, 'path': leaf['path']}
+    for number, leaf in enumerate(_leaves(state_type))
+    if _NOISE.search(leaf['path']) and arrays[number].item()
+  ]
 
 
 def _another(value: Any) -> Any:

@@ -3,9 +3,9 @@
 For pipelines to copy: it imports TensorFlow, TFF's format of computations and
 NumPy, and nothing else of this project. `docs/production.md` explains it.
 
-Values are lists of arrays, in the order of the types in the manifest. Loading
-reads JSON, NumPy's arrays without pickle, and graphs of TensorFlow, which are
-data until they are called.
+Values are lists of arrays, in the order of the types in the manifest; strings
+are arrays of bytes. Loading reads JSON, NumPy's arrays without pickle, and
+graphs of TensorFlow, which are data until they are called.
 """
 
 import hashlib
@@ -36,6 +36,11 @@ PARTS = (
   'merge',
   'report',
   'update',
+)
+# What of a manifest is used here.
+_NEEDED = (
+  *('files', 'computations', 'state', 'client_data', 'metrics', 'noise'),
+  'hyperparameters',
 )
 
 Arrays: TypeAlias = list[np.ndarray]
@@ -80,7 +85,7 @@ class Computation:
     if self.initialize is not None:
       self.initialize()
     results = self.function(*map(tf.convert_to_tensor, arguments))
-    return [tensor.numpy() for tensor in tf.nest.flatten(results)]
+    return list(map(to_array, tf.nest.flatten(results)))
 
 
 class Pipeline:
@@ -185,7 +190,8 @@ def run_round(
 
   The state that goes in is not changed: a round that breaks off anywhere is
   repeated with it. If nobody answers, it stays, and there are no metrics: some
-  processes would take the mean of nothing for a number.
+  processes would take the mean of nothing for a number. One with noise has its
+  round all the same, or it would tell that nobody was there.
 
   Args:
     pipeline: The process.
@@ -206,7 +212,7 @@ def run_round(
       subtotal = pipeline.accumulate(subtotal, upload)
       num_uploads += 1
     total = pipeline.merge(total, subtotal)
-  if not num_uploads:
+  if not num_uploads and not pipeline.manifest['noise']:
     return state, {}
   return pipeline.update(state, pipeline.report(total))
 
@@ -256,8 +262,7 @@ def read_manifest(
   try:
     manifest = json.loads(content)
     found_format, wanted = manifest['format'], dict(manifest['requires'])
-    wanted_parts = ('files', 'computations', 'state', 'client_data', 'metrics')
-    missing = [name for name in wanted_parts if name not in manifest]
+    missing = [name for name in _NEEDED if name not in manifest]
   except (ValueError, KeyError, TypeError) as error:
     raise ArtifactError(
       f'{folder / MANIFEST} is not the manifest of an exported process '
@@ -310,20 +315,33 @@ def load_state(path: str | os.PathLike, manifest: Any) -> Arrays:
       'back to the one before.'
     ) from error
   leaves = manifest['state']['leaves']
-  wanted = [(leaf['dtype'], leaf['shape']) for leaf in leaves]
-  found = [(array.dtype.name, list(array.shape)) for array in state]
-  for leaf, is_, should_be in zip(leaves, found, wanted, strict=False):
-    if is_ != should_be:
+  for leaf, array in zip(leaves, state, strict=False):
+    dtype = 'string' if array.dtype.kind == 'S' else array.dtype.name
+    shape = list(array.shape)
+    if (dtype, shape) != (leaf['dtype'], leaf['shape']):
       raise ArtifactError(
         f'{path} is not a state of this process: {leaf["path"]} must be '
-        f'{should_be[0]}{should_be[1]}, found {is_[0]}{is_[1]}.'
+        f'{leaf["dtype"]}{leaf["shape"]}, found {dtype}{shape}.'
       )
-  if len(found) != len(wanted):
+  if len(state) != len(leaves):
     raise ArtifactError(
-      f'{path} is not a state of this process: it must have {len(wanted)} '
-      f'arrays, found {len(found)}.'
+      f'{path} is not a state of this process: it must have {len(leaves)} '
+      f'arrays, found {len(state)}.'
     )
   return state
+
+
+def to_array(tensor: tf.Tensor) -> np.ndarray:
+  """Returns a tensor as an array that can be written without pickle."""
+  if tensor.dtype != tf.string:
+    return tensor.numpy()
+  array = np.asarray(tensor.numpy(), bytes)
+  if not np.array_equal(array.astype(object), tensor.numpy()):
+    raise ValueError(
+      "Strings must not end in zeros, which NumPy's arrays of bytes drop, "
+      f'found {tensor.numpy()!r}.'
+    )
+  return array
 
 
 def _read(folder: pathlib.Path, name: str, digest: str | None) -> bytes:

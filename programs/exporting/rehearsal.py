@@ -9,7 +9,9 @@ nothing of the library in that process. The rounds, from 1:
   3  breaks off after the first upload, and is repeated
 
 The last round is then had once more with the clients in two groups, and with
-their work done by the SavedModel and by TensorFlow Lite.
+their work done by the SavedModel and by TensorFlow Lite. All that is without
+the noise of private processes, which comes from no seed; with it they have the
+first round twice.
 """
 
 import contextlib
@@ -41,7 +43,7 @@ def main(artifact: pathlib.Path, folder: pathlib.Path) -> None:
   rounds, batch_size = _read_samples(folder / 'examples.npz')
   work = functools.partial(_work, process.work, batch_size)
   kept = folder / 'state.npz'
-  state = process.initial_state
+  state = without_noise(process.initial_state, process.manifest)
   for number, examples in enumerate(rounds, start=1):
     before = state
     clients = list(map(work, examples))
@@ -55,21 +57,32 @@ def main(artifact: pathlib.Path, folder: pathlib.Path) -> None:
     pipeline.save_state(kept, state)
     state = pipeline.load_state(kept, process.manifest)
 
-  def have_last_round_again(name: str, shards: Any) -> None:
-    result, _ = pipeline.run_round(process, before, shards)
+  def have_again(name: str, state: pipeline.Arrays, shards: Any) -> None:
+    result, _ = pipeline.run_round(process, state, shards)
     pipeline.save_state(folder / f'{name}.npz', result)
 
   half = len(clients) // 2
-  have_last_round_again('in_groups', [clients[:half], clients[half:]])
+  have_again('in_groups', before, [clients[:half], clients[half:]])
   alone = process.manifest['client_work']
   for name, run in {'saved_model': _saved_model, 'tflite': _tflite}.items():
     if name in alone:
       call = functools.partial(_call, run(artifact / alone[name]['file']))
-      have_last_round_again(
-        name, [[_work(call, batch_size, examples) for examples in rounds[-1]]]
-      )
+      alone_clients = [_work(call, batch_size, e) for e in rounds[-1]]
+      have_again(name, before, [alone_clients])
+  if process.manifest['noise']:
+    for name in ('noisy', 'noisy_again'):
+      have_again(name, process.initial_state, [list(map(work, rounds[0]))])
   # For who asks whether the library is among them.
   (folder / 'modules.json').write_text(json.dumps(sorted(sys.modules)))
+
+
+def without_noise(state: pipeline.Arrays, manifest: Any) -> pipeline.Arrays:
+  """Returns a state whose next rounds have no noise."""
+  leaves = {known['leaf'] for known in manifest['noise']}
+  return [
+    np.zeros_like(array) if number in leaves else array
+    for number, array in enumerate(state)
+  ]
 
 
 def _read_samples(path: pathlib.Path) -> tuple[list[Any], int]:

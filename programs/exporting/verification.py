@@ -1,11 +1,13 @@
 """Whether an exported process is the process: the same rounds with both."""
 
+import math
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
@@ -22,6 +24,7 @@ from tff_local_ams.runtime import clients
 from tff_local_ams.runtime import compiler
 from tff_local_ams.runtime import contexts
 from tff_local_ams.runtime import graphs
+from tff_local_ams.runtime import values
 
 _ROOT = pathlib.Path(__file__).parents[2]
 # Relative to the largest number of each tensor of the state.
@@ -31,6 +34,9 @@ _LARGEST_DIFFERENCE = 1e-5
 _LARGEST_DIFFERENCE_TFLITE = 1e-3
 # As `compression.build_upload_quantiser` has them.
 _SQUARED_ERRORS = {1: 0.57, 2: 0.13, 3: 0.036, 4: 0.0096, 8: 7e-5, 16: 1e-9}
+
+# So many standard deviations is noise off at most, where it is the same.
+_LARGEST_DEVIATION = 5.0
 
 # The states that `rehearsal` leaves, and after which round they should be.
 _COMPARED = {
@@ -87,14 +93,18 @@ def verify(
       for path in scratch.glob('*.npz')
       if path.stem not in ('examples', 'state')
     }
-  states = _own_rounds(process, initial_state, sampled)
+  num_weights = sum(
+    leaf['path'].startswith('global_model_weights.trainable')
+    for leaf in described['state']['leaves']
+  )
+  have_round = _own_rounds(process, sampled)
+  start = manifest.flatten_state(process, initial_state)
+  states = [rehearsal.without_noise(start, described)]
+  for number in range(1, rehearsal.ROUNDS + 1):
+    states.append(have_round(states[-1], number))
   checks = []
   for stem, (what, number) in _COMPARED.items():
     if stem == 'tflite' and stem in found:
-      num_weights = sum(
-        leaf['path'].startswith('global_model_weights.trainable')
-        for leaf in described['state']['leaves']
-      )
       difference = _share_of_step(
         *(s[:num_weights] for s in (found[stem], states[-1], states[-2]))
       )
@@ -103,9 +113,14 @@ def verify(
       limit = _LARGEST_DIFFERENCE_TFLITE + noise
       checks.append(Check(what, difference, difference <= limit))
     elif stem in found:
-      difference = _difference(found[stem], states[number - 1])
+      difference = _difference(found[stem], states[number])
       is_same = difference <= _LARGEST_DIFFERENCE
       checks.append(Check(what, difference, is_same))
+  if described['noise']:
+    checks += _compare_noise(
+      [found[stem][:num_weights] for stem in ('noisy', 'noisy_again')],
+      [have_round(start, 1)[:num_weights] for _ in range(2)],
+    )
   return checks
 
 
@@ -139,12 +154,15 @@ def rehearse(folder: pathlib.Path, scratch: pathlib.Path) -> None:
 
 
 def _own_rounds(
-  process: Any, state: Any, sampled: samples.Samples
-) -> list[pipeline.Arrays]:
-  """Returns the states after the rounds of the process itself."""
-  element = process.next.type_signature.parameter[1].member.element
-  spec = tff.types.type_conversions.type_to_tf_structure(element)
+  process: Any, sampled: samples.Samples
+) -> Callable[[pipeline.Arrays, int], pipeline.Arrays]:
+  """Returns what has a round, by its number, with the process itself."""
+  state_type, data_type = process.next.type_signature.parameter
+  spec = tff.types.type_conversions.type_to_tf_structure(
+    data_type.member.element
+  )
   drops_rest = any(s.shape[0] is not None for s in tf.nest.flatten(spec))
+  context = contexts.CompiledContext(_load_plainly, lambda: None)
 
   def dataset(examples: pipeline.Arrays) -> tf.data.Dataset:
     packed = tf.nest.pack_sequence_as(spec, examples)
@@ -152,17 +170,20 @@ def _own_rounds(
       sampled.batch_size, drop_remainder=drops_rest
     )
 
-  states = []
-  context = contexts.CompiledContext(_load_plainly, lambda: None)
-  with (
-    tff.framework.get_context_stack().install(context),
-    tf.device('CPU:0'),
-  ):
-    for number, examples in enumerate(sampled.rounds, start=1):
-      lost = number == rehearsal.LOST_IN_ROUND
-      state, _ = process.next(state, list(map(dataset, examples[lost:])))
-      states.append(manifest.flatten_state(process, state))
-  return states
+  def have_round(state: pipeline.Arrays, number: int) -> pipeline.Arrays:
+    examples = sampled.rounds[number - 1]
+    answering = examples[number == rehearsal.LOST_IN_ROUND :]
+    with (
+      tff.framework.get_context_stack().install(context),
+      tf.device('CPU:0'),
+    ):
+      output = process.next(
+        values.unflatten(state, state_type.member, leaf=lambda array: array),
+        list(map(dataset, answering)),
+      )
+    return manifest.flatten_state(process, output.state)
+
+  return have_round
 
 
 def _load_plainly(compiled: compiler.CompiledRound) -> Callable[..., Any]:
@@ -187,6 +208,9 @@ def _difference(found: pipeline.Arrays, expected: pipeline.Arrays) -> float:
   """Returns the largest difference, relative to what each tensor has."""
   differences = []
   for a, b in zip(found, expected, strict=True):
+    if a.dtype.kind == 'S':
+      differences.append(0.0 if np.array_equal(a, b) else float('inf'))
+      continue
     if not (np.all(np.isfinite(a)) and np.all(np.isfinite(b))):
       return float('inf')
     if a.size:
@@ -196,14 +220,39 @@ def _difference(found: pipeline.Arrays, expected: pipeline.Arrays) -> float:
   return max(differences)
 
 
+def _compare_noise(
+  exported: Sequence[pipeline.Arrays], own: Sequence[pipeline.Arrays]
+) -> list[Check]:
+  """Compares how far the weights of the same round are from each other.
+
+  Were the noise a seed's, it would be the same in both processes.
+
+  Args:
+    exported: The weights after two such rounds with what was exported.
+    own: After two with the process.
+  """
+  usual = max(_distance(*own), 1e-30)
+  # The deviation of the logarithm of two such lengths' ratio.
+  spread = sum(array.size for array in own[0]) ** -0.5
+  checks = []
+  for what, length in (
+    ('noise, its size', _distance(*exported)),
+    ('noise, drawn anew', _distance(exported[0], own[0])),
+  ):
+    difference = abs(math.log(max(length, 1e-300) / usual))
+    is_same = difference <= _LARGEST_DEVIATION * spread
+    checks.append(Check(what, difference, is_same))
+  return checks
+
+
 def _share_of_step(
   found: pipeline.Arrays, expected: pipeline.Arrays, before: pipeline.Arrays
 ) -> float:
   """Returns the length of a difference, relative to that of a round's step."""
+  return _distance(found, expected) / max(_distance(expected, before), 1e-30)
 
-  def distance(a: pipeline.Arrays, b: pipeline.Arrays) -> float:
-    return float(
-      np.sqrt(sum(np.sum((x - y) ** 2) for x, y in zip(a, b, strict=True)))
-    )
 
-  return distance(found, expected) / max(distance(expected, before), 1e-30)
+def _distance(a: pipeline.Arrays, b: pipeline.Arrays) -> float:
+  return float(
+    np.sqrt(sum(np.sum((x - y) ** 2) for x, y in zip(a, b, strict=True)))
+  )

@@ -204,7 +204,7 @@ def resolve(experiment: Experiment, task: 'data.Task') -> Experiment:
         f'the account of {experiment.algorithm}: leave it out.',
         'eval_clients',
       )
-    experiment = _resolve_privacy(experiment, clients_per_round, num_clients)
+    experiment = resolve_privacy(experiment, clients_per_round, num_clients)
   metrics = [metric.name for metric in task.metrics()]
   if schedule.eval_clients and 'accuracy' not in metrics:
     raise checks.ArgumentError(
@@ -222,9 +222,10 @@ def resolve(experiment: Experiment, task: 'data.Task') -> Experiment:
   )
 
 
-def _resolve_privacy(
+def resolve_privacy(
   experiment: Experiment, clients_per_round: int, num_clients: int
 ) -> Experiment:
+  """Returns a private experiment with all that its epsilon depends on."""
   options = experiment.algorithm_options
   population = options.population or num_clients
   if population < clients_per_round:

@@ -74,6 +74,29 @@ def test_all_algorithms_for_clients_without_state(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+  'options',
+  [
+    ['--algorithm=local_amsgrad_private', '--adaptive_clipping', '--tflite'],
+    ['--algorithm=local_amsgrad_private', '--upload_bits=4'],
+    ['--algorithm=fedavg_private'],
+    ['--algorithm=fedadam_private', '--adaptive_clipping'],
+  ],
+)
+def test_private_algorithms(options, tmp_path, run_program):
+  done = run_program(
+    *('-m', 'programs.export', '--dataset=gaussian_mixture', '--verify'),
+    *('--noise_multiplier=0.3', '--clients_per_round=5', *options),
+    f'--output_dir={tmp_path / "new"}',
+  )
+  assert (done.returncode, done.stderr) == (0, '')
+  checks = _checks(done.stdout)
+  rounds = _ROUNDS if '--tflite' in options else _ROUNDS[:-1]
+  assert list(checks) == [*rounds, 'noise, its size', 'noise, drawn anew']
+  assert all(words.startswith('the same (') for words in checks.values())
+
+
+@pytest.mark.slow
 def test_tflite_trains_a_convolutional_network(tmp_path, run_program):
   done = run_program(
     *('-m', 'programs.export', '--dataset=emnist_style', '--tflite'),

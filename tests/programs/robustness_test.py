@@ -59,7 +59,7 @@ def test_one_in_ten_costs_at_most_two_points(tmp_path, run_program):
   done = run_program(
     *(*_PROGRAM, '--flagfile=programs/configs/robustness.flags'),
     *('--algorithms=local_amsgrad_lean', '--settings=trimmed'),
-    *('--shares=0,0.1', '--attacks=huge,alie'),
+    *('--shares=0,0.1', '--attacks=huge,alie', '--seeds=1'),
     f'--output_dir={tmp_path}',
   )
   assert done.returncode == 0

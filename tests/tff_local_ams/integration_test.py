@@ -282,18 +282,40 @@ def test_differentially_private_mean_of_the_deltas():
 
 
 @pytest.mark.slow
-def test_every_sum_can_be_a_secure_one(test_context):
-  process = tff_local_ams.build_local_amsgrad(
-    _model(),
-    0.01,
-    model_aggregator=tff.learning.secure_aggregator(zeroing=False),
-    moments_aggregator=tff.learning.secure_aggregator(zeroing=False),
-    metrics_aggregator=tff.learning.metrics.secure_sum_then_finalize,
-    participation_aggregator=tff.aggregators.SecureSumFactory(1, 0),
-    warm_up_rounds=0,
+@pytest.mark.parametrize(
+  'build_fn',
+  [tff_local_ams.build_local_amsgrad, tff_local_ams.build_lean_local_amsgrad],
+)
+def test_every_sum_can_be_a_secure_one(build_fn, test_context):
+  """With bounds that cut nothing off, as steps and moments must not be."""
+  bounded = tff.aggregators.SecureSumFactory(100.0, -100.0)
+  mean = tff.aggregators.MeanFactory(bounded, bounded)
+  secure, plain = (
+    build_fn(
+      _model(), 0.01, model_aggregator=mean_factory, warm_up_rounds=0, **others
+    )
+    for mean_factory, others in (
+      (
+        mean,
+        {
+          'moments_aggregator': mean,
+          'metrics_aggregator': tff.learning.metrics.secure_sum_then_finalize,
+          'participation_aggregator': tff.aggregators.SecureSumFactory(1, 0),
+        },
+      ),
+      (tff.aggregators.MeanFactory(), {}),
+    )
   )
-  tff.test.assert_not_contains_unsecure_aggregation(process.next)
-  tff.backends.mapreduce.get_map_reduce_form_for_computation(process.next)
-  output = process.next(process.initialize(), _DATA)
-  assert tuple(output.metrics['client_work']['participation']) == (3, 0, 0)
-  assert output.metrics['aggregator']['update_rejected'] == 0
+  tff.test.assert_not_contains_unsecure_aggregation(secure.next)
+  with pytest.raises(AssertionError, match='unsecure'):
+    tff.test.assert_not_contains_unsecure_aggregation(plain.next)
+  tff.backends.mapreduce.get_map_reduce_form_for_computation(secure.next)
+  weights = []
+  for process in (secure, plain):
+    state = process.initialize()
+    for _ in range(2):
+      state, metrics = process.next(state, _DATA)
+    assert tuple(metrics['client_work']['participation']) == (3, 0, 0)
+    assert metrics['aggregator']['update_rejected'] == 0
+    weights.append(state.global_model_weights.trainable)
+  _assert_same(*weights, rtol=1e-4, atol=1e-5)

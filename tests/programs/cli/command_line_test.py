@@ -67,7 +67,24 @@ _WRONG = [
   ),
   (
     *('programs.export', f'{_GAUSSIAN} --algorithm=local_amsgrad_private', 2),
-    'has noise for a number of clients a round, which is not known here',
+    'has noise for a number of clients a round: give it with --clients_per_ro',
+  ),
+  (
+    'programs.export',
+    f'--model={_OWN_MODELS}:with_variables --algorithm=fedavg_private '
+    '--clients_per_round=9',
+    2,
+    'depends on of how many clients those of a round are drawn: give --popul',
+  ),
+  (
+    'programs.export',
+    f'{_GAUSSIAN} --algorithm=fedavg_private --clients_per_round=6',
+    2,
+    '--population must be at least 6, the clients of a round, found 5',
+  ),
+  (
+    *('programs.export', f'{_GAUSSIAN} --rounds=3 --local_steps=2', 2),
+    '--rounds, --local_steps are for private algorithms',
   ),
   # Of attacks, and of what stands against them.
   (

@@ -16,3 +16,9 @@ def test_markdown():
 def test_markdown_with_marks():
   table = tables.markdown(['a', 'b'], [['1', '2']], ['---', '---:'])
   assert table == '| a | b |\n| --- | ---: |\n| 1 | 2 |'
+
+
+def test_means_have_a_spread_if_there_is_one():
+  assert tables.show_mean([]) == ''
+  assert tables.show_mean([1.25], '.2f') == '1.25'
+  assert tables.show_mean([1.0, 3.0]) == '2.0 ± 1.4'

@@ -213,7 +213,7 @@ def test_loop_of_the_documentation_runs_with_a_copy(
   root = pathlib.Path(__file__).parents[3]
   shutil.copy(root / 'programs/exporting/pipeline.py', tmp_path)
   text = (root / 'docs/production.md').read_text()
-  (example,) = re.findall(r'```python\n(.*?)```', text, re.DOTALL)
+  (example, _) = re.findall(r'```python\n(.*?)```', text, re.DOTALL)
   monkeypatch.syspath_prepend(tmp_path)
   monkeypatch.chdir(tmp_path)
   names = {}
