@@ -9,6 +9,7 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -116,6 +117,12 @@ def build(options: option_types.EmnistOptions) -> tasks.Task:
     train, test = clients(0, 'train', False), clients(0, 'train', True)
   else:
     train, test = clients(0, 'train'), clients(1, 'test')
+
+  @functools.cache
+  def all_tests() -> tf.data.Dataset:
+    # Kept once it was read: to read the file takes longer than to test.
+    return _with_owners(test).batch(tasks.TEST_BATCH_SIZE).cache()
+
   return tasks.Task(
     name=NAME,
     options=options,
@@ -123,12 +130,26 @@ def build(options: option_types.EmnistOptions) -> tasks.Task:
     batch_size=20,
     label_names=label_names,
     train=train,
-    # Kept once it was read: to read the file takes longer than to test.
-    test_fn=lambda: (
-      test.create_tf_dataset_from_all_clients(seed=0)
-      .batch(tasks.TEST_BATCH_SIZE)
-      .cache()
+    test_fn=lambda: all_tests().map(lambda examples, owners: examples),
+    test_owners_fn=lambda: np.concatenate(
+      [owners for _, owners in all_tests().as_numpy_iterator()]
     ),
+  )
+
+
+def _with_owners(clients: EmnistClientData) -> tf.data.Dataset:
+  """Returns the examples of all writers, each with its writer's number."""
+  client_ids = list(clients.client_ids)
+  # The order of TFF's `create_tf_dataset_from_all_clients(seed=0)`.
+  np.random.RandomState(seed=0).shuffle(client_ids)
+  numbered = tf.data.Dataset.from_tensor_slices(client_ids).enumerate()
+  return numbered.flat_map(
+    lambda number, client_id: tf.data.Dataset.zip(
+      (
+        clients.serializable_dataset_fn(client_id),
+        tf.data.Dataset.from_tensors(number).repeat(),
+      )
+    )
   )
 
 

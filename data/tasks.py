@@ -5,6 +5,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -28,6 +29,7 @@ class Task:
     train: The clients. Their examples, `x` and `y`, are made when a client is
       asked for.
     test_fn: Makes `test`.
+    test_owners_fn: Makes `test_owners`. `None` if test examples are nobody's.
   """
 
   name: str
@@ -37,11 +39,20 @@ class Task:
   label_names: tuple[str, ...]
   train: tff.simulation.datasets.ClientData
   test_fn: Callable[[], tf.data.Dataset]
+  test_owners_fn: Callable[[], np.ndarray] | None = None
 
   @functools.cached_property
   def test(self) -> tf.data.Dataset:
     """The test examples in batches. Made when it is first asked for."""
     return self.test_fn()
+
+  @functools.cached_property
+  def test_owners(self) -> np.ndarray | None:
+    """The number of the client that each test example belongs to, in order.
+
+    `None` if they belong to no clients.
+    """
+    return None if self.test_owners_fn is None else self.test_owners_fn()
 
   def model_fn(self) -> tff.learning.models.VariableModel:
     """Returns a new model, for builders that take a `model_fn`."""

@@ -78,7 +78,8 @@ class CompareConfig:
     download_bits: With how many bits all algorithms are sent each weight: 4, 6,
       8, 16 or 32; each as it is by default unless given.
     target: The test accuracy to reach, in (0, 1], as a mean of three tests, and
-      to keep to the end: the table says after how many rounds and MB.
+      to keep to the end: the table says after how many rounds and MB. Several
+      with commas between.
     output_dir: The folder for everything that the comparison leaves.
     report_only: Run nothing, and report what has been run.
   """
@@ -89,7 +90,7 @@ class CompareConfig:
   tuning_rounds: int = 0
   upload_bits: int | None = None
   download_bits: int | None = None
-  target: float = 0.9
+  target: str = '0.9'
   output_dir: str = 'results/compare'
   report_only: bool = False
 
@@ -98,10 +99,22 @@ class CompareConfig:
     if self.iterations is not None:
       checks.check_count('iterations', self.iterations)
     checks.check_count('tuning_rounds', self.tuning_rounds, at_least=0)
-    if not 0 < self.target <= 1:
+    if not all(0 < target <= 1 for target in self.targets):
       raise checks.ArgumentError(
         f'`target` must be in (0, 1], found {self.target}.', 'target'
       )
+
+  @property
+  def targets(self) -> list[float]:
+    """The accuracies to reach, in order."""
+    try:
+      return sorted({float(word) for word in self.target.split(',')})
+    except ValueError as error:
+      raise checks.ArgumentError(
+        '`target` must be a number, or some with commas between, found '
+        f'{self.target!r}.',
+        'target',
+      ) from error
 
   @property
   def wire(self) -> dict[str, int]:
@@ -140,14 +153,16 @@ def main() -> None:
   )
   folder = folders.make_folder(config.output_dir)
   compared, num_missing = _run(names, points, config, folder / 'cells', place)
-  found = report.make_points(compared, config.target)
+  found = report.make_points(compared, config.targets)
   if not any(point.found for point in found):
     raise failures.ProgramError(
       f'There are no finished runs of this in {folder}: run without '
       '`report_only`.',
       'report_only',
     )
-  contents = report.Report(found, sweep, config.target, _command(), num_missing)
+  contents = report.Report(
+    found, sweep, config.targets, _command(), num_missing
+  )
   table = report.write(contents, folder)
   if place is not None:
     place.update(folder, points[0].dataset, 'comparison')

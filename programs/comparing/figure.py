@@ -18,7 +18,7 @@ from programs.runs import figures
 
 def draw_curves(
   found: Sequence[summaries.Summary],
-  target: float,
+  targets: Sequence[float],
   title: str,
   path: pathlib.Path,
 ) -> None:
@@ -49,7 +49,8 @@ def draw_curves(
         )
   by_bytes.set_xscale('log')
   for axes, label in ((by_round, 'round'), (by_bytes, 'MB moved, all clients')):
-    axes.axhline(target, color='grey', linewidth=0.8)
+    for target in targets:
+      axes.axhline(target, color='grey', linewidth=0.8)
     axes.set(xlabel=label)
     axes.grid(alpha=0.3)
   by_round.set(ylabel='test accuracy')

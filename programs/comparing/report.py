@@ -24,25 +24,25 @@ class Report(NamedTuple):
   Attributes:
     points: The settings, with what was found.
     sweep: The sweep that they are of, if they are.
-    target: The accuracy to reach.
+    targets: The accuracies to reach.
     command: What makes it all.
     num_missing: How many runs are missing, as far as is known.
   """
 
   points: list[table.Point]
   sweep: settings.Sweep | None
-  target: float
+  targets: Sequence[float]
   command: str
   num_missing: int = 0
 
 
 def make_points(
-  compared: Sequence[tuning.Compared], target: float
+  compared: Sequence[tuning.Compared], targets: Sequence[float]
 ) -> list[table.Point]:
   """Returns what there is to show of each setting."""
   return [
     table.Point(
-      setting, summaries.summarise([t for t in found if t.cells], target)
+      setting, summaries.summarise([t for t in found if t.cells], targets)
     )
     for setting, found in compared
   ]
@@ -85,7 +85,7 @@ def _draw(report: Report, folder: pathlib.Path) -> list[pathlib.Path]:
     if point.setting.point:
       name, words = point.setting.folder, f'{title}, {point.setting.words}'
     pictures.append(folder / f'{name}.png')
-    figure.draw_curves(point.found, report.target, words, pictures[-1])
+    figure.draw_curves(point.found, report.targets, words, pictures[-1])
   return pictures
 
 
@@ -97,10 +97,11 @@ def _write_tables(report: Report, folder: pathlib.Path) -> str:
   for point in report.points:
     if point.setting.point:
       words += f'\n{point.setting.words}:\n\n'
-    words += f'{_markdown(table.of_point(point, report.target))}\n'
+    words += f'{_markdown(table.of_point(point, report.targets))}\n'
   notes = f'\n{_notes(report)}\n\n    {report.command}\n'
   writing.write_text(folder / 'table.md', words + notes)
-  writing.write_csv(folder / 'table.csv', table.as_csv(report.points))
+  rows = table.as_csv(report.points, report.targets)
+  writing.write_csv(folder / 'table.csv', rows)
   return words
 
 
@@ -128,7 +129,7 @@ def _blocks(
     what = point.setting.words or 'Results'
     blocks += [
       document.Heading(2, what),
-      _table(table.of_point(point, report.target)),
+      _table(table.of_point(point, report.targets)),
       document.Picture(
         picture, 'Test accuracy against rounds and against megabytes moved'
       ),
@@ -156,14 +157,22 @@ def _notes(report: Report) -> str:
       for cell in summary.tuned.cells
     }
   )
-  return (
+  goals = ' or '.join(map(table.show_target, report.targets))
+  words = (
     f'Seeds {", ".join(map(str, seeds))}: mean ± standard deviation. A run '
     f'ends in the mean of its last {scores.TESTS_IN_A_MEAN} tests. Behind the '
     'best: the mean difference, seed by seed, ± half its 95 % interval; a tie '
-    f'if zero is in that. {report.target:.0%} is reached in the round from '
-    f'which the mean of {scores.TESTS_IN_A_MEAN} tests in a row stays there. '
-    'Rates were chosen on examples held out from training.'
+    f'if zero is in that. {goals} is reached in the round from which the mean '
+    f'of {scores.TESTS_IN_A_MEAN} tests in a row stays there. Rates were '
+    'chosen on examples held out from training.'
   )
+  measured = {s.worst_tenth_on for point in report.points for s in point.found}
+  for examples in sorted(measured - {''}):
+    words += (
+      ' The worst tenth of the clients: those whose accuracy on their own '
+      f'{examples} examples is lowest in a test.'
+    )
+  return words
 
 
 def _legend(sweep: settings.Sweep) -> str:

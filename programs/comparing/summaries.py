@@ -8,12 +8,18 @@ from typing import NamedTuple
 
 from programs.comparing import scores
 from programs.comparing import tuning
+from programs.runs import finished
 
 # Of Student's t with 1, 2, ... degrees of freedom: 95 % are within.
 _STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 _NORMAL = 1.960
 
-_WORST = 'clients_accuracy/worst_tenth'
+# On which of their own examples clients are tested, by the metric; the second
+# is measured with --eval_clients.
+_WORST = {
+  'test/worst_tenth': 'test',
+  'clients_accuracy/worst_tenth': 'training',
+}
 _AT_FLOOR = 'server/share_at_floor'
 
 
@@ -48,6 +54,20 @@ class Difference(NamedTuple):
     return cls(mean, _student(len(differences) - 1) * error)
 
 
+class Reached(NamedTuple):
+  """When the runs of an algorithm were good enough.
+
+  Attributes:
+    target: The accuracy to reach.
+    rounds: The round that reached it, in each run that did.
+    megabytes: What all clients had moved by then.
+  """
+
+  target: float
+  rounds: list[float]
+  megabytes: list[float]
+
+
 class Summary(NamedTuple):
   """What an algorithm came to in a setting.
 
@@ -56,10 +76,10 @@ class Summary(NamedTuple):
     accuracies: The final test accuracy of each.
     behind: How far the best is ahead; `None` for the best itself, or if they
       have no seed in common.
-    worst_tenth: The final accuracy of the worst tenth of the clients, in each
-      run; empty if it was not measured.
-    rounds: The round that reached the target, in each run that did.
-    megabytes: What all clients had moved by then.
+    worst_tenth: The final accuracy of the worst tenth of the clients, each on
+      its own examples, in each run; empty if it was not measured.
+    worst_tenth_on: Which examples those are, in a word.
+    reached: When they reached each of the targets.
     megabytes_a_round: What they move in a round.
     at_floor: The final share of weights whose v-hat is epsilon, in each run;
       empty if the algorithm has no v-hat.
@@ -69,8 +89,8 @@ class Summary(NamedTuple):
   accuracies: list[float]
   behind: Difference | None
   worst_tenth: list[float]
-  rounds: list[float]
-  megabytes: list[float]
+  worst_tenth_on: str
+  reached: list[Reached]
   megabytes_a_round: float
   at_floor: list[float]
 
@@ -80,29 +100,29 @@ class Summary(NamedTuple):
     return self.behind is None or self.behind.is_tie
 
 
-def summarise(found: Sequence[tuning.Tuned], target: float) -> list[Summary]:
+def summarise(
+  found: Sequence[tuning.Tuned], targets: Sequence[float]
+) -> list[Summary]:
   """Returns the algorithms, the best first."""
   ranked = sorted(
     found, key=lambda tuned: statistics.mean(_accuracies(tuned)), reverse=True
   )
-  return [_summary(tuned, ranked[0], target) for tuned in ranked]
+  return [_summary(tuned, ranked[0], targets) for tuned in ranked]
 
 
-def _summary(tuned: tuning.Tuned, best: tuning.Tuned, target: float) -> Summary:
+def _summary(
+  tuned: tuning.Tuned, best: tuning.Tuned, targets: Sequence[float]
+) -> Summary:
   cells = tuned.cells
-  first = [scores.first_at(cell, target) for cell in cells]
-  reached = [row for row in first if row is not None]
   behind = None
   if tuned is not best:
     behind = Difference.of(best.by_seed(), tuned.by_seed())
-  is_spread = cells[0].experiment.schedule.eval_clients > 0
   return Summary(
     tuned,
     _accuracies(tuned),
     behind,
-    [scores.final(cell, _WORST) for cell in cells] if is_spread else [],
-    [row['round'] for row in reached],
-    [row['bytes/total'] / 1e6 for row in reached],
+    *_worst_tenth(cells),
+    [_reached(cells, target) for target in targets],
     scores.megabytes_a_round(cells[0]),
     [
       cell.rows[-1][_AT_FLOOR]
@@ -110,6 +130,24 @@ def _summary(tuned: tuning.Tuned, best: tuning.Tuned, target: float) -> Summary:
       if cell.rows and _AT_FLOOR in cell.rows[-1]
     ],
   )
+
+
+def _reached(cells: Sequence[finished.Cell], target: float) -> Reached:
+  first = [scores.first_at(cell, target) for cell in cells]
+  rows = [row for row in first if row is not None]
+  return Reached(
+    target,
+    [row['round'] for row in rows],
+    [row['bytes/total'] / 1e6 for row in rows],
+  )
+
+
+def _worst_tenth(cells: Sequence[finished.Cell]) -> tuple[list[float], str]:
+  tests = [row for cell in cells for row in scores.tests(cell)]
+  for metric, examples in _WORST.items():
+    if tests and all(metric in row for row in tests):
+      return [scores.final(cell, metric) for cell in cells], examples
+  return [], ''
 
 
 def _accuracies(tuned: tuning.Tuned) -> list[float]:

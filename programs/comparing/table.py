@@ -12,14 +12,6 @@ from programs.comparing import settings
 from programs.comparing import summaries
 from programs.runs import algorithms
 
-_CSV_HEAD = (
-  *('value', 'algorithm', 'rates', 'runs', 'accuracy_mean', 'accuracy_sd'),
-  *('behind_mean', 'behind_margin', 'tie', 'worst_tenth_mean'),
-  *('worst_tenth_sd', 'runs_at_target', 'rounds_mean', 'rounds_sd'),
-  *('megabytes_mean', 'megabytes_sd', 'megabytes_a_round'),
-  *('at_floor_mean', 'at_floor_sd'),
-)
-
 
 class Point(NamedTuple):
   """What there is to show of one setting.
@@ -45,18 +37,19 @@ class Table(NamedTuple):
   rows: list[list[str]]
 
 
-def of_point(point: Point, target: float) -> Table:
+def of_point(point: Point, targets: Sequence[float]) -> Table:
   """Returns the comparison in one setting.
 
   Args:
     point: The setting.
-    target: The accuracy to reach.
+    targets: The accuracies to reach.
   """
-  goal = f'{target:.0%}'
   is_spread = any(summary.worst_tenth for summary in point.found)
   head = ['algorithm', 'rates', 'test accuracy, %', 'behind the best']
   head += ['worst tenth of clients, %'] * is_spread
-  head += [f'rounds to {goal}', f'MB to {goal}', 'MB a round']
+  for goal in map(show_target, targets):
+    head += [f'rounds to {goal}', f'MB to {goal}']
+  head.append('MB a round')
   rows = []
   for summary in point.found:
     row = [
@@ -67,11 +60,12 @@ def of_point(point: Point, target: float) -> Table:
     ]
     if is_spread:
       row.append(tables.show_mean(_per_cent(summary.worst_tenth), '.1f'))
-    row += [
-      _show_rounds(summary),
-      tables.show_mean(summary.megabytes, ',.1f') or '-',
-      tables.show_mean([summary.megabytes_a_round], ',.2f'),
-    ]
+    for reached in summary.reached:
+      row += [
+        _show_rounds(reached, len(summary.accuracies)),
+        tables.show_mean(reached.megabytes, ',.1f') or '-',
+      ]
+    row.append(tables.show_mean([summary.megabytes_a_round], ',.2f'))
     rows.append(row)
   return Table(head, rows)
 
@@ -101,9 +95,16 @@ def of_sweep(sweep: settings.Sweep, points: Sequence[Point]) -> Table:
   return Table(head, rows)
 
 
-def as_csv(points: Sequence[Point]) -> Iterable[Sequence[object]]:
+def show_target(target: float) -> str:
+  """Returns an accuracy to reach as people write it."""
+  return f'{100 * target:g}%'
+
+
+def as_csv(
+  points: Sequence[Point], targets: Sequence[float]
+) -> Iterable[Sequence[object]]:
   """Yields the rows of all settings, the head first."""
-  yield _CSV_HEAD
+  yield _csv_head(targets)
   for point in points:
     value = '' if point.setting.point is None else point.setting.point[1]
     for summary in point.found:
@@ -117,12 +118,29 @@ def as_csv(points: Sequence[Point]) -> Iterable[Sequence[object]]:
         *(('', '') if behind is None else map(_number, behind)),
         int(behind is not None and behind.is_tie),
         *_moments(summary.worst_tenth),
-        len(summary.rounds),
-        *_moments(summary.rounds),
-        *_moments(summary.megabytes),
+        *(column for r in summary.reached for column in _as_columns(r)),
         _number(summary.megabytes_a_round),
         *_moments(summary.at_floor),
       )
+
+
+def _csv_head(targets: Sequence[float]) -> list[str]:
+  head = ['value', 'algorithm', 'rates', 'runs', 'accuracy_mean', 'accuracy_sd']
+  head += ['behind_mean', 'behind_margin', 'tie']
+  head += ['worst_tenth_mean', 'worst_tenth_sd']
+  for target in targets:
+    head.append(f'runs_at_{target:g}')
+    head += [f'rounds_to_{target:g}_mean', f'rounds_to_{target:g}_sd']
+    head += [f'megabytes_to_{target:g}_mean', f'megabytes_to_{target:g}_sd']
+  return [*head, 'megabytes_a_round', 'at_floor_mean', 'at_floor_sd']
+
+
+def _as_columns(reached: summaries.Reached) -> tuple[object, ...]:
+  return (
+    len(reached.rounds),
+    *_moments(reached.rounds),
+    *_moments(reached.megabytes),
+  )
 
 
 def _show_starred(summary: summaries.Summary | None) -> str:
@@ -142,13 +160,12 @@ def _show_difference(difference: summaries.Difference | None) -> str:
   return f'{words}, a tie' if difference.is_tie else words
 
 
-def _show_rounds(summary: summaries.Summary) -> str:
-  num_runs = len(summary.accuracies)
-  if not summary.rounds:
+def _show_rounds(reached: summaries.Reached, num_runs: int) -> str:
+  if not reached.rounds:
     return 'not reached'
-  words = tables.show_mean(summary.rounds, '.0f')
-  if len(summary.rounds) < num_runs:
-    words += f' ({len(summary.rounds)} of {num_runs} runs)'
+  words = tables.show_mean(reached.rounds, '.0f')
+  if len(reached.rounds) < num_runs:
+    words += f' ({len(reached.rounds)} of {num_runs} runs)'
   return words
 
 

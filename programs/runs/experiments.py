@@ -31,8 +31,8 @@ class Schedule:
       weights.
     eval_every: Test the model every so many rounds, and after the last; 0 is
       after the last only.
-    eval_clients: On how many clients' own examples to test it too, for the
-      spread of accuracy over clients; 0 is none.
+    eval_clients: On how many clients' own training examples to test it too,
+      for the spread of accuracy over clients; 0 is none.
   """
 
   rounds: int = 100

@@ -16,6 +16,7 @@ import numpy as np
 
 import data
 from programs import failures
+from programs.runs import algorithms
 from programs.runs import experiments
 from programs.runs import privacy_account
 from programs.runs import records
@@ -212,7 +213,11 @@ class _Loop:
     check_converging(metrics, self._experiment, round_number)
     if self._is_evaluated(round_number):
       weights = self._trainer.model_weights(output.state)
-      metrics['test'] = self._evaluator.test(weights)
+      metrics['test'] = self._evaluator.test(
+        weights,
+        # How single clients do is no part of a private algorithm's account.
+        by_client=not algorithms.is_private(self._experiment.algorithm),
+      )
       check_converging(metrics, self._experiment, round_number)
       if self._schedule.eval_clients:
         metrics['clients_accuracy'] = self._evaluator.spread(

@@ -6,6 +6,7 @@ Both in this process and without a federated runtime.
 import collections
 import os
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -25,24 +26,60 @@ class Evaluator:
     self._metrics = [tf.keras.metrics.Mean('loss'), *task.metrics()]
     loss_fn = task.loss()
 
+    def update(batch):
+      """Updates the metrics; returns what the model says."""
+      labels = batch['y']
+      outputs = self._model.predict_on_batch(batch['x'], training=False)
+      loss, *others = self._metrics
+      loss.update_state(loss_fn(labels, outputs), tf.shape(labels)[0])
+      for metric in others:
+        metric.update_state(labels, outputs)
+      return outputs
+
     @tf.function
     def evaluate(batches):
       for batch in batches:
-        labels = batch['y']
-        outputs = self._model.predict_on_batch(batch['x'], training=False)
-        loss, *others = self._metrics
-        loss.update_state(loss_fn(labels, outputs), tf.shape(labels)[0])
-        for metric in others:
-          metric.update_state(labels, outputs)
+        update(batch)
+
+    @tf.function
+    def evaluate_each(batches):
+      """Updates the metrics; returns which examples the model gets right."""
+      right = tf.TensorArray(
+        tf.bool, 0, dynamic_size=True, element_shape=[None]
+      )
+      for batch in batches:
+        labels = tf.argmax(update(batch), axis=-1, output_type=tf.int32)
+        right = right.write(right.size(), labels == batch['y'])
+      return right.concat()
 
     self._evaluate = evaluate
+    self._evaluate_each = evaluate_each
 
   def test(
-    self, weights: tff.learning.models.ModelWeights
+    self,
+    weights: tff.learning.models.ModelWeights,
+    *,
+    by_client: bool = True,
   ) -> collections.OrderedDict:
-    """Returns the metrics on the test examples."""
+    """Returns the metrics on the test examples.
+
+    Args:
+      weights: The weights to test.
+      by_client: Whether to add the accuracy of the worst tenth of the clients,
+        each on its own test examples, where they have some.
+    """
     weights.assign_weights_to(self._model)
-    return self._measure(self._task.test)
+    owners = self._task.test_owners if by_client else None
+    self._reset()
+    if owners is None:
+      self._evaluate(self._task.test)
+      return self._results()
+    right = self._evaluate_each(self._task.test).numpy()
+    sizes = np.bincount(owners)
+    accuracies = np.bincount(owners, right)[sizes > 0] / sizes[sizes > 0]
+    results = self._results()
+    results['worst_tenth'] = _mean_of_tenth(sorted(accuracies))
+    return results
 
   def spread(
     self, weights: tff.learning.models.ModelWeights, num_clients: int
@@ -59,24 +96,31 @@ class Evaluator:
       self._client_accuracy(client_id)
       for client_id in clients.sample(round_number=0).selected
     )
-    tenth = max(1, len(accuracies) // 10)
     return collections.OrderedDict(
-      worst_tenth=float(np.mean(accuracies[:tenth])),
+      worst_tenth=_mean_of_tenth(accuracies),
       median=float(np.median(accuracies)),
-      best_tenth=float(np.mean(accuracies[-tenth:])),
+      best_tenth=_mean_of_tenth(accuracies[::-1]),
     )
 
   def _client_accuracy(self, client_id: str) -> float:
     examples = self._task.train.create_tf_dataset_for_client(client_id)
-    return self._measure(examples.batch(self._task.batch_size))['accuracy']
+    self._reset()
+    self._evaluate(examples.batch(self._task.batch_size))
+    return self._results()['accuracy']
 
-  def _measure(self, batches: tf.data.Dataset) -> collections.OrderedDict:
+  def _reset(self) -> None:
     for metric in self._metrics:
       metric.reset_state()
-    self._evaluate(batches)
+
+  def _results(self) -> collections.OrderedDict:
     return collections.OrderedDict(
       (metric.name, float(metric.result())) for metric in self._metrics
     )
+
+
+def _mean_of_tenth(accuracies: Sequence[float]) -> float:
+  """Returns the mean of the first tenth, or of the first if there are few."""
+  return float(np.mean(accuracies[: max(1, len(accuracies) // 10)]))
 
 
 def export_model(

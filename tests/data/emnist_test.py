@@ -89,6 +89,19 @@ def test_digits(folder, read_client):
   assert task.train.element_type_structure == task.model.element_spec
 
 
+def test_test_examples_have_owners(folder):
+  task = data.load_task('emnist', data_dir=str(folder))
+  (batch,) = task.test.as_numpy_iterator()
+  # Ink is in the row of the writer.
+  rows = np.argmax(batch['x'].max(axis=(2, 3)), axis=1)
+  first, *_, last = rows
+  assert {first, last} == {0, 1}
+  assert task.test_owners.tolist() == (rows == last).astype(int).tolist()
+  # Of five training examples none is held out.
+  held_out = data.load_task('emnist', data_dir=str(folder), validation=True)
+  assert not list(held_out.test)
+
+
 def test_all_classes(folder, read_client):
   task = data.load_task('emnist', data_dir=folder, only_digits=False)
   _, y = read_client(task.train, 'f0000_0')

@@ -17,7 +17,7 @@ _FLAGS = (
 
 def test_compares_at_the_best_rates(tmp_path, run_module):
   flags = (*_FLAGS, '--rounds=3', '--eval_every=1', '--tuning_rounds=2')
-  flags += ('--target=0.12', f'--output_dir={tmp_path}')
+  flags += ('--target=1,0.12', f'--output_dir={tmp_path}')
   done = run_module(*flags, '--algorithms=local_sgd', '--seeds=2')
   assert (done.returncode, done.stderr) == (0, '')
   results = json.loads((tmp_path / 'results.json').read_text())
@@ -48,6 +48,7 @@ def test_compares_at_the_best_rates(tmp_path, run_module):
   table = (tmp_path / 'table.md').read_text()
   assert line in table
   assert line in done.stdout
+  assert '| rounds to 12% | MB to 12% | rounds to 100% |' in done.stdout
   assert f'| {megabytes:.2f} |\n\nSeeds 0, 1: mean ± ' in table
   assert table.endswith('--algorithms=local_sgd --seeds=2\n')
   assert str(tmp_path) not in table

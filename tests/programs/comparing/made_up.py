@@ -16,6 +16,7 @@ def cell(
   seed=0,
   name='fedavg',
   worst=None,
+  worst_on_test=None,
   at_floor=None,
   diverged_at=None,
 ):
@@ -34,6 +35,8 @@ def cell(
   ]
   if worst is not None:
     rows = [{**row, 'clients_accuracy/worst_tenth': worst} for row in rows]
+  if worst_on_test is not None:
+    rows = [{**row, 'test/worst_tenth': worst_on_test} for row in rows]
   if at_floor is not None:
     rows = [{**row, 'server/share_at_floor': at_floor} for row in rows]
   experiment = SETTING.experiment(name, {}, schedule)

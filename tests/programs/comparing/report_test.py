@@ -9,9 +9,10 @@ from programs.comparing import tuning
 from tests.programs.comparing import made_up
 
 
-def _report(points, sweep=None):
+def _report(points, sweep=None, targets=(0.85,)):
   points = [tuning.Compared(*point) for point in points]
-  return report.Report(report.make_points(points, 0.85), sweep, 0.85, 'a -b')
+  found = report.make_points(points, targets)
+  return report.Report(found, sweep, targets, 'a -b')
 
 
 def test_one_setting(tmp_path):
@@ -44,8 +45,36 @@ def test_one_setting(tmp_path):
   assert rows[0]['accuracy_mean'] == '0.865'
   assert rows[0]['behind_mean'] == ''
   assert rows[1]['tie'] == '1'
-  assert rows[1]['runs_at_target'] == '1'
+  assert rows[1]['runs_at_0.85'] == '1'
+  assert rows[1]['rounds_to_0.85_mean'] == '1'
   assert rows[2]['worst_tenth_mean'] == '0.125'
+  notes = (tmp_path / 'table.md').read_text().removeprefix(words)
+  assert 'own training examples is lowest' in notes
+  assert notes.strip().splitlines()[0] in (
+    tmp_path / 'report.html'
+  ).read_text().replace('&#x27;', "'")
+
+
+def test_two_targets(tmp_path):
+  found = [made_up.tuned('fedavg', [0.8, 0.9], worst_on_test=0.25)]
+  contents = _report([(made_up.SETTING, found)], targets=(0.75, 0.855))
+  words = report.write(contents, tmp_path)
+  assert words.splitlines()[0::2] == [
+    '| algorithm | rates | test accuracy, % | behind the best '
+    '| worst tenth of clients, % | rounds to 75% | MB to 75% '
+    '| rounds to 85.5% | MB to 85.5% | MB a round |',
+    '| FedAvg | 0.1 | 85.0 ± 7.1 |  | 25.0 ± 0.0 | 1 ± 0 | 2.0 ± 0.0 '
+    '| 1 (1 of 2 runs) | 2.0 | 2.00 |',
+  ]
+  with open(tmp_path / 'table.csv', newline='') as lines:
+    (row,) = csv.DictReader(lines)
+  assert [row['runs_at_0.75'], row['runs_at_0.855']] == ['2', '1']
+  assert row['megabytes_to_0.75_sd'] == '0'
+  assert row['megabytes_to_0.855_mean'] == '2'
+  assert row['megabytes_a_round'] == '2'
+  notes = (tmp_path / 'table.md').read_text()
+  assert '75% or 85.5% is reached in the round' in notes
+  assert 'own test examples is lowest' in notes
 
 
 def test_sweep(tmp_path):

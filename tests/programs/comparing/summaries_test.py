@@ -50,14 +50,36 @@ def test_students_t(freedom, t):
 def test_summaries_are_ranked():
   worse = made_up.tuned('fedavg', [0.5, 0.7])
   better = made_up.tuned('fedadam', [0.8, 0.9], worst=0.25)
-  first, second = summaries.summarise([worse, better], target=0.85)
+  first, second = summaries.summarise([worse, better], [0.6, 0.85])
   assert (first.tuned, second.tuned) == (better, worse)
   assert first.behind is None
   assert first.is_best
   assert second.behind.mean == pytest.approx(0.25)
-  assert first.worst_tenth == [0.25, 0.25]
-  assert second.worst_tenth == []
-  assert first.rounds == [1]
-  assert first.megabytes == [2.0]
-  assert second.rounds == []
+  assert first.reached == [(0.6, [1, 1], [2.0, 2.0]), (0.85, [1], [2.0])]
+  assert second.reached == [(0.6, [1], [2.0]), (0.85, [], [])]
   assert first.megabytes_a_round == 2.0
+
+
+@pytest.mark.parametrize(
+  ('measured', 'expected'),
+  [
+    ({'worst': 0.25}, ([0.25], 'training')),
+    ({'worst_on_test': 0.5}, ([0.5], 'test')),
+    ({'worst': 0.25, 'worst_on_test': 0.5}, ([0.5], 'test')),
+    ({}, ([], '')),
+  ],
+)
+def test_worst_tenth_is_that_of_test_examples_if_clients_have_some(
+  measured, expected
+):
+  tuned = made_up.tuned('fedavg', [0.75], **measured)
+  (found,) = summaries.summarise([tuned], [0.85])
+  assert (found.worst_tenth, found.worst_tenth_on) == expected
+
+
+def test_worst_tenth_needs_all_runs():
+  # Those of an earlier version may not have it.
+  tuned = made_up.tuned('fedavg', [0.75, 0.75], worst_on_test=0.5)
+  tuned.cells[1] = made_up.cell([0.75] * 3, seed=1)
+  (found,) = summaries.summarise([tuned], [0.85])
+  assert found.worst_tenth == []

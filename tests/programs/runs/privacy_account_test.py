@@ -1,8 +1,10 @@
 """What private runs pay, when they stop, and what they count after a kill."""
 
+import dataclasses
 import functools
 import math
 
+import numpy as np
 import pytest
 
 from data import checks
@@ -11,6 +13,7 @@ from programs.runs import experiments
 from programs.runs import loop
 from programs.runs import privacy_account
 from programs.runs import sharing
+from programs.runs import trained_model
 from tff_local_ams import privacy
 
 
@@ -76,6 +79,20 @@ def test_every_round_has_its_epsilon(tmp_path):
   assert len(said) == 1
   assert f'epsilon {_epsilon(4):.3g} at delta 0.001, by Poisson' in said[0]
   assert 'train/loss' not in rows[0]
+
+
+def test_tests_say_nothing_of_single_clients(tmp_path, monkeypatch):
+  task = dataclasses.replace(
+    experiments.load_task(_experiment()),
+    test_owners_fn=lambda: np.arange(200) % 5,
+  )
+  evaluator = trained_model.Evaluator(task)
+  monkeypatch.setattr(
+    sharing.Workshop, 'evaluator', lambda self, experiment: evaluator
+  )
+  rows, _ = _train(tmp_path)
+  assert 'test/accuracy' in rows[-1]
+  assert 'test/worst_tenth' not in rows[-1]
 
 
 def test_training_stops_at_the_largest_epsilon(tmp_path):
