@@ -364,13 +364,17 @@ process.next(state, [data] * 4)
 """
 
 
-def test_clients_run_on_the_devices_asked_for():
+def test_rounds_run_on_the_devices_asked_for():
   _, log = _run_python(_PLACEMENT).stderr.split('The round begins.')
-  convolutions = [
-    line for line in log.splitlines() if 'Conv2D' in line and 'device:' in line
-  ]
-  used = {line.rsplit('device:', 1)[1].strip() for line in convolutions}
-  assert used == {'CPU:1', 'CPU:2'}
+
+  def used(operation):
+    lines = [line for line in log.splitlines() if f'({operation})' in line]
+    return {line.rsplit('device:', 1)[1].strip() for line in lines}
+
+  # Clients; what counts their batches, where these are read; and the server.
+  assert used('Conv2D') == {'CPU:1', 'CPU:2'}
+  assert used('Cumprod') == {'CPU:0'}
+  assert used('Maximum') == {'CPU:1'}
 
 
 _THREAD = """
