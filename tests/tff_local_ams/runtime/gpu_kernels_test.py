@@ -86,8 +86,11 @@ graph_defs.compile_kernels = place
 def copies(metadata):
   nodes = [n for graph in metadata.partition_graphs for n in graph.node]
   operations = {node.name: node.op for node in nodes}
+  def source(node):
+    return operations[node.input[0].split(':')[0]]
   for node in nodes:
-    if node.op == '_Send' and operations[node.input[0].split(':')[0]] != 'Const':
+    # Constants are sent for nodes that wait for others.
+    if node.op == '_Send' and source(node) != 'Const':
       yield (
         node.attr['recv_device'].s.decode()[-5:],
         tf.dtypes.as_dtype(node.attr['T'].type).name,
@@ -120,3 +123,14 @@ with tff_local_ams.runtime.device_context(GPU, 1):
   process.next(state, [data])
 print(json.dumps(found))
 """
+
+
+@pytest.mark.parametrize('kind', ['plain', 'lean'])
+def test_of_floats_a_client_s_data_alone_are_copied(kind):
+  done = subprocess.run(
+    [sys.executable, '-c', _COPIES, kind], capture_output=True, text=True
+  )
+  assert done.returncode == 0, done.stderr
+  _, _, work, accumulate, *_ = json.loads(done.stdout)
+  floats = [copy for copy in work + accumulate if 'float' in copy[1]]
+  assert floats == [['CPU:1', 'float32', 1]]

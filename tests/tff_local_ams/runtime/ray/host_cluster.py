@@ -1,12 +1,10 @@
 """Ray on hosts, with token and TLS, and this package for each of them."""
 
+import importlib.util
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
-
-import tff_local_ams
 
 PORT = 6379
 # On the head: for Ray's own clients, and for metrics, which need no token.
@@ -28,7 +26,10 @@ _STARTS = 4
 
 def install(host):
   """Gives a host a copy of this package."""
-  package = pathlib.Path(tff_local_ams.__file__).parent
+  # Found without its import, which is one of TensorFlow.
+  (package,) = importlib.util.find_spec(
+    'tff_local_ams'
+  ).submodule_search_locations
   shutil.copytree(package, host.folder / 'site' / 'tff_local_ams')
 
 
@@ -66,6 +67,8 @@ def environment(host, secrets):
     'PYTHONPATH': str(host.folder / 'site'),
     'RAY_USAGE_STATS_ENABLED': '0',
     'RAY_worker_register_timeout_seconds': '600',
+    # Of memory each host sees the machine's, with whatever else is in it.
+    'RAY_memory_monitor_refresh_ms': '0',
   }
 
 
