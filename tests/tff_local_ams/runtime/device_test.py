@@ -477,10 +477,21 @@ def test_memory_does_not_grow_with_the_cohort(report_figure):
   assert many < 1.2 * few
 
 
+@pytest.fixture
+def whole_floats():
+  """Lets GPUs multiply without rounding to TF32 before."""
+  switch = tf.config.experimental.enable_tensor_float_32_execution
+  before = tf.config.experimental.tensor_float_32_execution_enabled()
+  switch(False)
+  yield
+  switch(before)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
   not tf.config.list_physical_devices('GPU'), reason='needs a GPU'
 )
+@pytest.mark.usefixtures('whole_floats')
 def test_gpu_as_on_native():
   for model in processes.MODELS.values():
     process = tff_local_ams.build_local_amsgrad(model(), 0.01, warm_up_rounds=0)

@@ -5,6 +5,9 @@ for host and GPU.
 """
 
 import functools
+import json
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf

@@ -66,6 +66,7 @@ def environment(host, secrets):
     **secrets,
     'PYTHONPATH': str(host.folder / 'site'),
     'RAY_USAGE_STATS_ENABLED': '0',
+    'TF_CPP_MIN_LOG_LEVEL': '3',
     'RAY_worker_register_timeout_seconds': '600',
     # Of memory each host sees the machine's, with whatever else is in it.
     'RAY_memory_monitor_refresh_ms': '0',

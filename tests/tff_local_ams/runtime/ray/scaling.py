@@ -11,6 +11,7 @@ measurement can be made in pieces.
 import argparse
 import csv
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -41,6 +42,8 @@ def main():
   )
   parser.add_argument('--output', type=pathlib.Path, help='a CSV file')
   arguments = parser.parse_args()
+  # Lets hosts and their groups go also when it is told to end.
+  signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
   for reason in (hosts.reason_against(), cores.reason_against()):
     if reason is not None:
       sys.exit(f'Hosts of limited cores cannot be made here: {reason}.')
