@@ -12,6 +12,8 @@ text are for contenders with TensorFlow.
     --contenders=bare,device,native
   .venv/bin/python -m programs.benchmark --models=all --cohorts=10 \
     --contenders=bare,device,native,tff
+  .venv/bin/python -m programs.benchmark --models=mlp --cohorts=100 \
+    --contenders=bare,device,lean --devices=GPU:0 --clients_in_parallel=1
   .venv/bin/python -m programs.benchmark \
     --flagfile=programs/configs/benchmark.flags
 
@@ -71,6 +73,10 @@ class BenchmarkConfig:
       do not count; larger cohorts have one each.
     slowest: Leave out contenders that take more than this many times as long as
       plain TensorFlow.
+    devices: For contenders on device: which devices, such as GPU:0,GPU:1 or
+      CPU; all GPUs, or else the CPU, unless given.
+    clients_in_parallel: For contenders on device: how many clients train at a
+      time on each; what the runtime chooses, unless given.
     peers: Include other frameworks, which are installed on first use.
     environments_dir: The folder for the environments of other frameworks.
     report_only: Measure nothing, only make the tables and the picture anew.
@@ -81,6 +87,8 @@ class BenchmarkConfig:
   repetitions: int = 5
   warm_up_rounds: int = 2
   slowest: float = 10.0
+  devices: str | None = None
+  clients_in_parallel: int | None = None
   peers: bool = True
   environments_dir: str = '~/.cache/tff_local_ams/benchmark'
   report_only: bool = False
@@ -96,6 +104,14 @@ class BenchmarkConfig:
       raise checks.ArgumentError(
         f'`slowest` must be more than 1, found {self.slowest}.', 'slowest'
       )
+    for name in ('devices', 'clients_in_parallel'):
+      if self.start and getattr(self, name) is not None:
+        raise checks.ArgumentError(
+          f'`{name}` must not be given with `start`, found '
+          f'{getattr(self, name)!r}.',
+          name,
+          'start',
+        )
 
 
 _MODELS = config_flags.define_names(
@@ -139,7 +155,10 @@ def main() -> None:
   found = measurements.read(folder / 'benchmark.csv')
   try:
     if not config.report_only:
-      contenders = _contenders(names, config.peers)
+      contenders = [
+        contender.on_devices(config.devices, config.clients_in_parallel)
+        for contender in _contenders(names, config.peers)
+      ]
       _measure(models, contenders, plan, config.environments_dir, folder, found)
   except KeyboardInterrupt:
     summary.write(found, folder)

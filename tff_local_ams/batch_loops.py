@@ -18,6 +18,7 @@ from tff_local_ams import variants
 LocalStep: TypeAlias = Callable[[Any, Any], Any]
 
 _MAX_BATCHES = 2**16
+_HOST = '/device:CPU:0'
 
 
 def run(
@@ -50,8 +51,13 @@ def _iterate(local_step: LocalStep, dataset: tf.data.Dataset, initial: Any):
 def _step_through_stack(
   local_step: LocalStep, dataset: tf.data.Dataset, initial: Any
 ):
-  stack = _stack(dataset)
-  num_batches = tf.shape(stack.is_full)[0]
+  # Counted where the batches were read: of a GPU the answer would have to be
+  # waited for, behind all that it has to do.
+  with tf.device(_HOST):
+    stack = _stack(dataset)
+    num_batches = tf.shape(stack.is_full)[0]
+  # To the device, once: a loop has its variables where they come from.
+  batches = tf.nest.map_structure(tf.identity, stack.batches)
   num_done, carry = tf.constant(0), initial
 
   # A compiled program is made for fixed shapes: full batches, and a number of
@@ -66,15 +72,18 @@ def _step_through_stack(
     )[1]
 
   if _can_be_compiled(dataset):
-    num_done = tf.reduce_sum(tf.math.cumprod(tf.cast(stack.is_full, tf.int32)))
-    carry = local_steps(_pad(stack.batches, num_batches), num_done, carry)
+    with tf.device(_HOST):
+      is_full = tf.cast(stack.is_full, tf.int32)
+      num_done = tf.reduce_sum(tf.math.cumprod(is_full))
+      num_more = _room(num_batches) - num_batches
+    carry = local_steps(_pad(batches, num_more), num_done, carry)
 
   # Of batches that differ in their number of examples alone usually one at
   # most, the last.
   def step_of_its_size(i, carry):
     batch = tf.nest.map_structure(
       lambda t, s, spec: t if s is None else _cut(t, s[i], spec),
-      _at(stack.batches, i),
+      _at(batches, i),
       stack.sizes,
       dataset.element_spec,
     )
@@ -203,15 +212,18 @@ def _at(batches: Any, i: tf.Tensor) -> Any:
   return tf.nest.map_structure(slice_of, batches)
 
 
-def _pad(batches: Any, num_batches: tf.Tensor) -> Any:
-  """Returns the stack with room for the next power of two of batches."""
+def _room(num_batches: tf.Tensor) -> tf.Tensor:
+  """Returns the next power of two."""
   powers = tf.constant([2**i for i in range(_MAX_BATCHES.bit_length())])
-  room = tf.reduce_min(tf.where(powers >= num_batches, powers, _MAX_BATCHES))
+  return tf.reduce_min(tf.where(powers >= num_batches, powers, _MAX_BATCHES))
+
+
+def _pad(batches: Any, num_more: tf.Tensor) -> Any:
+  """Returns the stack with room for more batches."""
 
   def padded(t):
     paddings = tf.concat(
-      [[[0, room - num_batches]], tf.zeros([t.shape.rank - 1, 2], tf.int32)],
-      axis=0,
+      [[[0, num_more]], tf.zeros([t.shape.rank - 1, 2], tf.int32)], axis=0
     )
     # Of what `tf.pad` returns, nothing is known.
     return tf.ensure_shape(tf.pad(t, paddings), [None, *t.shape[1:]])

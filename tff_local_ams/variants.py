@@ -49,7 +49,9 @@ class BatchLoop(enum.Enum):
       memory, padded to the longest if they differ in more than their number of
       examples; models see them without padding. Ragged and sparse tensors go
       the way of REDUCE.
-    REDUCE: `tf.data`'s reduce, one batch in memory at a time, on the CPU.
+    REDUCE: `tf.data`'s reduce, one batch in memory at a time. On a machine with
+      GPUs TensorFlow computes on the first of them, whatever it is asked, and
+      has the weights back on the host after each batch.
     ITERATOR: A loop over a `tf.data` iterator, one batch in memory at a time,
       on any device. Compile with Grappler disabled.
   """

@@ -19,6 +19,7 @@ YARDSTICK = 'bare'
 # Holds the list of what was installed, once all of it has been.
 _STAMP = 'complete'
 _ONEDNN = 'TF_ENABLE_ONEDNN_OPTS'
+_ON_DEVICE = '--runtime=device'
 # PyPI's build brings CUDA along, some gigabytes. pip takes one without it where
 # PIP_EXTRA_INDEX_URL is set to PyTorch's index of CPU builds.
 _TORCH = ('torch==2.13.0', 'numpy==2.4.6')
@@ -59,6 +60,21 @@ class Contender:
     is_compiled = '--compiler=xla' in self.arguments
     return model in workload.IMAGE_MODELS or not (self.is_peer or is_compiled)
 
+  def on_devices(
+    self, devices: str | None, clients_in_parallel: int | None
+  ) -> 'Contender':
+    """Returns the contender with other devices, if it is one that has any.
+
+    Args:
+      devices: Names, with commas. If `None`, what the runtime chooses.
+      clients_in_parallel: How many clients train at a time on each, the same.
+    """
+    if _ON_DEVICE not in self.arguments:
+      return self
+    more = {'devices': devices, 'clients_in_parallel': clients_in_parallel}
+    given = (f'--{k}={v}' for k, v in more.items() if v is not None)
+    return dataclasses.replace(self, arguments=(*self.arguments, *given))
+
 
 def _contender(
   name: str, title: str, module: str, *arguments: str, onednn: str = '1'
@@ -91,18 +107,18 @@ CONTENDERS = {
     _contender(
       'bare_xla', 'bare TensorFlow with XLA', 'bare', '--compiler=xla'
     ),
-    _contender('device', 'Local AMSGrad on device', 'tff', '--runtime=device'),
+    _contender('device', 'Local AMSGrad on device', 'tff', _ON_DEVICE),
     _contender(
       'lean',
       'lean Local AMSGrad on device',
       'tff',
-      *('--runtime=device', '--algorithm=lean'),
+      *(_ON_DEVICE, '--algorithm=lean'),
     ),
     _contender(
       'lean_floats',
       'lean Local AMSGrad, floats, on device',
       'tff',
-      *('--runtime=device', '--algorithm=lean_floats'),
+      *(_ON_DEVICE, '--algorithm=lean_floats'),
     ),
     _contender('ray', 'Local AMSGrad on Ray', 'tff', '--runtime=ray'),
     _contender('native', 'Local AMSGrad on native', 'tff'),

@@ -87,20 +87,21 @@ class Conversation:
 
 def main(
   start: Callable[[Conversation, argparse.Namespace], None],
-  **choices: Sequence[str],
+  **choices: Sequence[str] | None,
 ) -> None:
   """Parses the arguments and runs a contender.
 
   Args:
     start: Gets everything ready and calls `Conversation.serve`.
     **choices: Further arguments, with what they may be; the first is the
-      default.
+      default. `None` is for anything, and the default then.
   """
   parser = argparse.ArgumentParser()
   parser.add_argument('--model', choices=workload.MODELS, required=True)
   parser.add_argument('--largest_cohort', type=int, required=True)
   for name, values in choices.items():
-    parser.add_argument(f'--{name}', choices=values, default=values[0])
+    default = values[0] if values else None
+    parser.add_argument(f'--{name}', choices=values, default=default)
   arguments = parser.parse_args()
   # Ctrl-C is for the benchmark, which then closes the conversation.
   signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -110,7 +110,11 @@ def _build_evaluations(
   path: pathlib.Path,
 ) -> tff.learning.programs.EvaluationManager:
   """Returns a manager of evaluations on all examples of some clients."""
-  process = tff.learning.algorithms.build_fed_eval(task.model_fn)
+  process = tff.learning.algorithms.build_fed_eval(
+    task.model_fn,
+    # The other loop does not run on the device that it is asked to run on.
+    loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
+  )
   source = data_source.ClientDataSource(
     # The same clients each time, whatever the seed: those of `programs.train`.
     dataclasses.replace(

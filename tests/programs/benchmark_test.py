@@ -30,6 +30,16 @@ def test_measures_and_leaves_no_process(tmp_path, run_program):
   assert not processes.find('--largest_cohort=3')
 
 
+def test_devices_that_are_not_there(tmp_path, run_program):
+  done = run_program(
+    *('-m', 'programs.benchmark', '--models=mlp', '--cohorts=3'),
+    *('--contenders=device', '--repetitions=1', f'--output_dir={tmp_path}'),
+    *('--devices=CPU:0,GPU:7', '--clients_in_parallel=1'),
+  )
+  assert (done.returncode, done.stderr) == (0, '')
+  assert "that TensorFlow sees (CPU:0), found 'GPU:7'" in done.stdout
+
+
 def test_measures_starts(tmp_path, run_program):
   done = run_program(
     *('-m', 'programs.benchmark', '--start', '--models=mlp', '--cohorts=2'),

@@ -79,6 +79,11 @@ class DeviceWorkers:
       len(self._devices), thread_name_prefix='tff-local-ams-client'
     )
 
+  @property
+  def first_device(self) -> str:
+    """Where uploads are summed up."""
+    return self._devices[0]
+
   def load(self, client_graphs: compiler.ClientGraphs) -> 'RoundClients':
     """Imports the graphs of a round's clients."""
     return RoundClients(client_graphs, self._devices, self._threads)
@@ -101,15 +106,16 @@ class RoundClients:
 
     Args:
       client_graphs: The graphs.
-      devices: The device of each worker.
+      devices: The device of each worker. On the first, uploads are summed up.
       threads: As many.
     """
     self._graphs = client_graphs
     self._devices = devices
     self._threads = threads
-    self._zero = graphs.GraphFunction(client_graphs.zero)
+    # Not where TensorFlow would choose, which is the first GPU that it sees.
+    self._zero = graphs.GraphFunction(client_graphs.zero, devices[0])
     self._accumulate = graphs.GraphFunction(
-      client_graphs.accumulate, compile_kernels=True
+      client_graphs.accumulate, devices[0], compile_kernels=True
     )
     self._work = self._import_work(compile_kernels=True)
     self._work_has_run = False

@@ -34,6 +34,7 @@ class CompiledContext(tff.framework.SyncContext):
     self,
     load_clients: Callable[[compiler.CompiledRound], programs.RunClients],
     close: Callable[[], None],
+    server_device: str | None = None,
   ):
     """Makes the context.
 
@@ -41,9 +42,12 @@ class CompiledContext(tff.framework.SyncContext):
       load_clients: From a compiled round to what runs its clients: a function
         of what the server sends them and of the clients.
       close: Lets go of what runs them.
+      server_device: Where the server's part of rounds runs. If `None`,
+        TensorFlow chooses.
     """
     self._load_clients = load_clients
     self._close = close
+    self._server_device = server_device
     self._programs: caches.ByIdentity[programs.Program] = caches.ByIdentity(
       _MAX_PROGRAMS
     )
@@ -75,8 +79,10 @@ class CompiledContext(tff.framework.SyncContext):
     try:
       compiled = compiler.compile_computation(comp)
       if isinstance(compiled, compiler.LocalComputation):
-        return programs.local_program(compiled)
-      return programs.round_program(compiled, self._load_clients(compiled))
+        return programs.local_program(compiled, self._server_device)
+      return programs.round_program(
+        compiled, self._load_clients(compiled), self._server_device
+      )
     except (compiler.NotCompilableError, graphs.NotImportableError) as reason:
       return self._hand_to_native(comp, str(reason).rstrip('.'))
 
@@ -121,7 +127,8 @@ def create_device_context(
   Clients train in parallel and are summed up in their order: the same call
   gives the same weights, bit for bit (on a GPU only after
   `tf.config.experimental.enable_op_determinism()`). Memory does not grow with
-  the number of clients. GPU memory is taken on demand.
+  the number of clients. GPU memory is taken on demand. The server's part of a
+  round runs on the first of the devices.
 
   Importing this package before TensorFlow turns on oneDNN
   (`TF_ENABLE_ONEDNN_OPTS=1`), unless the environment says otherwise: on some
@@ -149,5 +156,7 @@ def create_device_context(
   """
   workers = clients.DeviceWorkers(devices, clients_in_parallel)
   return CompiledContext(
-    lambda compiled: workers.load(compiled.clients).run, workers.close
+    lambda compiled: workers.load(compiled.clients).run,
+    workers.close,
+    workers.first_device,
   )

@@ -22,10 +22,10 @@ RunClients: TypeAlias = Callable[
 
 
 def local_program(
-  compiled: compiler.LocalComputation,
+  compiled: compiler.LocalComputation, device: str | None
 ) -> Program:
-  """Returns a computation without clients as a function."""
-  function = graphs.GraphFunction(compiled.graph)
+  """Returns a computation without clients as a function, on a device."""
+  function = graphs.GraphFunction(compiled.graph, device)
   result_type = compiled.result_type
   if isinstance(result_type, tff.FederatedType):
     result_type = result_type.member
@@ -40,17 +40,18 @@ def local_program(
 
 
 def round_program(
-  compiled: compiler.CompiledRound, run_clients: RunClients
+  compiled: compiler.CompiledRound, run_clients: RunClients, device: str | None
 ) -> Program:
   """Returns a round as a function.
 
   Args:
     compiled: The round.
     run_clients: Runs its clients.
+    device: Where the server's part of it runs.
   """
-  prepare = graphs.GraphFunction(compiled.prepare)
-  report = graphs.GraphFunction(compiled.report)
-  update = graphs.GraphFunction(compiled.update)
+  prepare = graphs.GraphFunction(compiled.prepare, device)
+  report = graphs.GraphFunction(compiled.report, device)
+  update = graphs.GraphFunction(compiled.update, device)
   has_kept = compiled.clients.kept is not None
   new_state_type, *_, metrics_type = compiled.result_type
   num_state_tensors = values.num_tensors(new_state_type.member)

@@ -23,7 +23,7 @@ def main(
   conversation: protocol.Conversation, arguments: argparse.Namespace
 ) -> None:
   """Serves rounds."""
-  _set_context(arguments.runtime, int(arguments.concurrent_clients))
+  _set_context(arguments)
   process = _build_process(
     arguments.algorithm, _model_fn(arguments.model, arguments.model_kind)
   )
@@ -42,14 +42,18 @@ def main(
   conversation.serve(run_round, packages, _IMPORTED)
 
 
-def _set_context(runtime: str, concurrent_clients: int) -> None:
-  if runtime == 'device':
-    tff_local_ams.runtime.set_device_context()
-  elif runtime == 'ray':
+def _set_context(arguments: argparse.Namespace) -> None:
+  if arguments.runtime == 'device':
+    devices, count = arguments.devices, arguments.clients_in_parallel
+    tff_local_ams.runtime.set_device_context(
+      None if devices is None else devices.split(','),
+      None if count is None else int(count),
+    )
+  elif arguments.runtime == 'ray':
     tff_local_ams.runtime.set_ray_context(num_workers=_NUM_RAY_WORKERS)
   else:
     tff.backends.native.set_sync_local_cpp_execution_context(
-      max_concurrent_computation_calls=concurrent_clients
+      max_concurrent_computation_calls=int(arguments.concurrent_clients)
     )
 
 
@@ -111,4 +115,6 @@ if __name__ == '__main__':
     model_kind=('functional', 'keras'),
     # 0 is all at once.
     concurrent_clients=('0', '1', '2', '4'),
+    devices=None,
+    clients_in_parallel=None,
   )

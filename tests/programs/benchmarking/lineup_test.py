@@ -20,3 +20,13 @@ def test_models_of_text_are_for_tensorflow():
     'tff_no_onednn',
   ]
   assert all(c.has('mlp') for c in lineup.CONTENDERS.values())
+
+
+def test_devices_are_for_contenders_on_device():
+  lean = lineup.CONTENDERS['lean']
+  arguments = lean.on_devices('GPU:0,GPU:1', 1).arguments
+  more = ('--devices=GPU:0,GPU:1', '--clients_in_parallel=1')
+  assert arguments == (*lean.arguments, *more)
+  assert lean.on_devices(None, None) == lean
+  native = lineup.CONTENDERS['native']
+  assert native.on_devices('GPU:0', 1) == native

@@ -364,13 +364,17 @@ process.next(state, [data] * 4)
 """
 
 
-def test_clients_run_on_the_devices_asked_for():
+def test_rounds_run_on_the_devices_asked_for():
   _, log = _run_python(_PLACEMENT).stderr.split('The round begins.')
-  convolutions = [
-    line for line in log.splitlines() if 'Conv2D' in line and 'device:' in line
-  ]
-  used = {line.rsplit('device:', 1)[1].strip() for line in convolutions}
-  assert used == {'CPU:1', 'CPU:2'}
+
+  def used(operation):
+    lines = [line for line in log.splitlines() if f'({operation})' in line]
+    return {line.rsplit('device:', 1)[1].strip() for line in lines}
+
+  # Clients; what counts their batches, where these are read; and the server.
+  assert used('Conv2D') == {'CPU:1', 'CPU:2'}
+  assert used('Cumprod') == {'CPU:0'}
+  assert used('Maximum') == {'CPU:1'}
 
 
 _THREAD = """
@@ -473,10 +477,21 @@ def test_memory_does_not_grow_with_the_cohort(report_figure):
   assert many < 1.2 * few
 
 
+@pytest.fixture
+def whole_floats():
+  """Lets GPUs multiply without rounding to TF32 before."""
+  switch = tf.config.experimental.enable_tensor_float_32_execution
+  before = tf.config.experimental.tensor_float_32_execution_enabled()
+  switch(False)
+  yield
+  switch(before)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
   not tf.config.list_physical_devices('GPU'), reason='needs a GPU'
 )
+@pytest.mark.usefixtures('whole_floats')
 def test_gpu_as_on_native():
   for model in processes.MODELS.values():
     process = tff_local_ams.build_local_amsgrad(model(), 0.01, warm_up_rounds=0)

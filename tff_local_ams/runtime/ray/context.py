@@ -25,6 +25,7 @@ from tff_local_ams import _checks
 from tff_local_ams.runtime import clients
 from tff_local_ams.runtime import compiler
 from tff_local_ams.runtime import contexts
+from tff_local_ams.runtime import devices
 from tff_local_ams.runtime import graphs
 from tff_local_ams.runtime import kept_values
 from tff_local_ams.runtime.ray import cluster
@@ -35,6 +36,9 @@ from tff_local_ams.runtime.ray import worker
 
 # What TensorFlow computes or prints depends on these.
 _SAME_ENVIRONMENT = ('TF_CPP_MIN_LOG_LEVEL', 'TF_ENABLE_ONEDNN_OPTS')
+
+# What shards have summed up comes into the host's memory. GPUs are for workers.
+_SERVER_DEVICE = 'CPU:0'
 
 
 class RayContext(contexts.CompiledContext):
@@ -60,6 +64,7 @@ class RayContext(contexts.CompiledContext):
         ).run
       ),
       close,
+      _SERVER_DEVICE,
     )
     self._pool = actors
 
@@ -93,9 +98,9 @@ class _RoundOnRay:
       number, cluster.import_ray().put(compiled.clients), client_types
     )
     # Where it cannot be imported, it need not go to the actors.
-    graphs.GraphFunction(compiled.clients.work)
-    self._zero = graphs.GraphFunction(compiled.clients.zero)
-    self._merge = graphs.GraphFunction(compiled.clients.merge)
+    graphs.GraphFunction(compiled.clients.work, _SERVER_DEVICE)
+    self._zero = graphs.GraphFunction(compiled.clients.zero, _SERVER_DEVICE)
+    self._merge = graphs.GraphFunction(compiled.clients.merge, _SERVER_DEVICE)
     self._pool = actors
     self._clients_per_shard = clients_per_shard
     self._round_deadline = round_deadline
@@ -206,6 +211,8 @@ def create_ray_context(
   if round_deadline is not None:
     _checks.check_positive('round_deadline', round_deadline)
   _checks.check_nonnegative('gpus_per_worker', gpus_per_worker)
+  # TensorFlow would take all memory of this machine's GPUs, which workers use.
+  devices.let_gpu_memory_grow()
   local_cpus = len(os.sched_getaffinity(0))
   local_workers = num_workers or max(1, local_cpus // cpus_per_worker)
   connection = cluster.Connection(address, local_workers)

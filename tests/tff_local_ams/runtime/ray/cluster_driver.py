@@ -41,7 +41,7 @@ def _model_fn():
   )
 
 
-_BUILDERS = {
+BUILDERS = {
   'plain': lambda: tff_local_ams.build_local_amsgrad(
     _model_fn, 0.01, warm_up_rounds=0
   ),
@@ -84,7 +84,7 @@ def main():
   )
   with contextlib.closing(context):
     with tff.framework.get_context_stack().install(context):
-      processes = {name: build() for name, build in _BUILDERS.items()}
+      processes = {name: build() for name, build in BUILDERS.items()}
       states = {name: p.initialize() for name, p in processes.items()}
       print('ready', flush=True)
       for line in sys.stdin:
@@ -93,4 +93,5 @@ def main():
         print(_digest(output.state.global_model_weights), flush=True)
 
 
-main()
+if __name__ == '__main__':
+  main()

@@ -8,10 +8,13 @@ it ends, and is gone with them.
 
 import contextlib
 import json
+import os
 import pathlib
 import shutil
 import subprocess
 import time
+
+from tests.tff_local_ams.runtime.ray import cores
 
 _NETWORK = '10.77.0'
 _HOLD = 'echo ready; exec sleep infinity'
@@ -58,10 +61,11 @@ class Host:
     folder: What it has for itself of the file system.
   """
 
-  def __init__(self, number, bridge, folder):
+  def __init__(self, number, bridge, folder, core_limit):
     self.address = f'{_NETWORK}.{number}'
     self.folder = folder
     self._bridge = bridge
+    self._core_limit = core_limit
     self._port = f'port{number}'
     self._holder, self._pid = _hold(
       _HOLD_HOST,
@@ -80,11 +84,11 @@ class Host:
 
   def start(self, *command, **kwargs):
     """Starts a command on the host; returns the `subprocess.Popen`."""
-    return subprocess.Popen(
-      ['nsenter', '-t', str(self._pid), '-n', '-p', '-m', *map(str, command)],
-      text=True,
-      **kwargs,
-    )
+    enter = ('nsenter', '-t', str(self._pid), '-n', '-p', '-m')
+    whole = [*enter, *map(str, command)]
+    if self._core_limit is not None:
+      whole = self._core_limit.command(*whole)
+    return subprocess.Popen(whole, text=True, **kwargs)
 
   def output(self, *command):
     """Returns what a command on the host prints."""
@@ -98,6 +102,10 @@ class Host:
     shape = ('root', 'tbf', 'rate', rate, 'burst', '256kb', 'latency', '400ms')
     _ip(self._pid, 'tc', 'qdisc', 'replace', 'dev', 'eth0', *shape)
     _ip(self._bridge, 'tc', 'qdisc', 'replace', 'dev', self._port, *shape)
+
+  def limit_cores(self, count):
+    """Limits the cores of what has been started on it; `None` for no limit."""
+    self._core_limit.set(count)
 
   @contextlib.contextmanager
   def cut_off(self):
@@ -131,14 +139,16 @@ class Host:
 
 
 @contextlib.contextmanager
-def hosts(count, folder):
+def hosts(count, folder, *, have_core_limits=False):
   """Makes some hosts.
 
   Args:
     count: How many.
     folder: A folder for what they have.
+    have_core_limits: Whether their `limit_cores` will be called.
   """
   made = []
+  core_limits = []
   network, bridge = _hold(_HOLD, '--net')
   try:
     _ip(bridge, 'ip', 'link', 'add', 'bridge0', 'type', 'bridge')
@@ -146,10 +156,16 @@ def hosts(count, folder):
     for number in range(1, count + 1):
       own = folder / f'host{number}'
       own.mkdir()
-      made.append(Host(number, bridge, own))
+      core_limit = None
+      if have_core_limits:
+        core_limit = cores.CoreLimit(f'tff-local-ams-{os.getpid()}-{number}')
+        core_limits.append(core_limit)
+      made.append(Host(number, bridge, own, core_limit))
     yield made
   finally:
     for host in made:
       host.kill()
+    for core_limit in core_limits:
+      core_limit.remove()
     network.kill()
     network.wait()

@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +10,7 @@ import time
 import pytest
 
 import tff_local_ams
+from tests.tff_local_ams.runtime.ray import host_cluster
 from tests.tff_local_ams.runtime.ray import hosts
 
 pytest.importorskip('ray')
@@ -18,22 +18,7 @@ pytest.importorskip('ray')
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group('ray')]
 
 _DRIVER = pathlib.Path(__file__).with_name('cluster_driver.py')
-_PORT = 6379
-# On the head: for Ray's own clients, and for metrics, which need no token.
-_HEAD_PORTS = {10001, 44217, 44227}
-# What may listen on a host, and what its firewall would have to let through.
-_PORTS = {
-  '--node-manager-port': 6380,
-  '--object-manager-port': 6381,
-  '--runtime-env-agent-port': 6382,
-  '--dashboard-agent-grpc-port': 6383,
-  '--dashboard-agent-listen-port': 6384,
-  '--metrics-export-port': 6385,
-}
-_WORKER_PORTS = range(20000, 20100)
 _SECONDS = 300
-# `ray start` gives up after 30 seconds, which is not enough on a busy machine.
-_STARTS = 4
 
 
 @pytest.fixture(scope='module')
@@ -45,84 +30,20 @@ def three_hosts():
   with tempfile.TemporaryDirectory(prefix='hosts') as folder:
     with hosts.hosts(3, pathlib.Path(folder)) as made:
       for host in made:
-        shutil.copytree(
-          pathlib.Path(tff_local_ams.__file__).parent,
-          host.folder / 'site' / 'tff_local_ams',
-        )
-        shutil.copy(_DRIVER, host.folder)
+        host_cluster.install(host)
       yield made
 
 
 @pytest.fixture(scope='module')
 def secrets(three_hosts):
   """The environment of who belongs to the cluster."""
-  folder = three_hosts[0].folder.parent
-  addresses = ','.join(f'IP:{host.address}' for host in three_hosts)
-  extensions = f'subjectAltName={addresses},IP:127.0.0.1,DNS:localhost\n'
-  (folder / 'extensions').write_text(extensions)
-  for command in (
-    'req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca '
-    '-keyout ca.key -out ca.crt',
-    'req -newkey rsa:2048 -nodes -subj /CN=host -keyout host.key -out host.csr',
-    'x509 -req -days 2 -in host.csr -CA ca.crt -CAkey ca.key -CAcreateserial '
-    '-extfile extensions -out host.crt',
-  ):
-    subprocess.run(
-      ['openssl', *command.split()], cwd=folder, check=True, capture_output=True
-    )
-  return {
-    'RAY_AUTH_MODE': 'token',
-    'RAY_AUTH_TOKEN': 'a-secret-of-the-test-' + 'x' * 32,
-    'RAY_USE_TLS': '1',
-    'RAY_TLS_SERVER_CERT': str(folder / 'host.crt'),
-    'RAY_TLS_SERVER_KEY': str(folder / 'host.key'),
-    'RAY_TLS_CA_CERT': str(folder / 'ca.crt'),
-  }
-
-
-def _environment(host, secrets):
-  return {
-    **os.environ,
-    **secrets,
-    'PYTHONPATH': str(host.folder / 'site'),
-    'RAY_USAGE_STATS_ENABLED': '0',
-    'RAY_worker_register_timeout_seconds': '600',
-  }
-
-
-def _ray_start(host, head, secrets):
-  where = (
-    ('--head', f'--port={_PORT}', '--include-dashboard=false')
-    if host is head
-    else (f'--address={head.address}:{_PORT}',)
-  )
-  ports = (f'{name}={port}' for name, port in _PORTS.items())
-  return host.start(
-    *(sys.executable, '-m', 'ray.scripts.scripts', 'start', *where),
-    f'--node-ip-address={host.address}',
-    *ports,
-    f'--min-worker-port={_WORKER_PORTS[0]}',
-    f'--max-worker-port={_WORKER_PORTS[-1]}',
-    *('--num-cpus=1', '--object-store-memory=200000000'),
-    f'--temp-dir={host.folder / "ray"}',
-    stdin=subprocess.DEVNULL,
-    stdout=subprocess.PIPE,
-    stderr=subprocess.STDOUT,
-    env=_environment(host, secrets),
-  )
+  return host_cluster.make_secrets(three_hosts)
 
 
 @pytest.fixture(scope='module')
 def cluster(three_hosts, secrets):
   """The three hosts, with Ray."""
-  for host in three_hosts:
-    for _ in range(_STARTS):
-      process = _ray_start(host, three_hosts[0], secrets)
-      output, _ = process.communicate(timeout=_SECONDS)
-      if process.returncode == 0:
-        break
-      host.start('sh', '-c', 'kill -9 -1').wait()
-    assert process.returncode == 0, output
+  host_cluster.start(three_hosts, secrets)
   return three_hosts
 
 
@@ -164,9 +85,11 @@ def drivers(cluster, secrets):
 
   def on(host, deadline=0):
     def start(*command, **kwargs):
-      return host.start(*command, env=_environment(host, secrets), **kwargs)
+      return host.start(
+        *command, env=host_cluster.environment(host, secrets), **kwargs
+      )
 
-    address = f'{cluster[0].address}:{_PORT}'
+    address = f'{cluster[0].address}:{host_cluster.PORT}'
     started.append(_Driver(start, address, deadline))
     return started[-1]
 
@@ -195,11 +118,11 @@ def test_strangers_are_turned_away(without, cluster, secrets):
   head, _, stranger = cluster
   known = {name: s for name, s in secrets.items() if without not in name}
   process = stranger.start(
-    *(sys.executable, str(_DRIVER), f'{head.address}:{_PORT}', '0'),
+    *(sys.executable, str(_DRIVER), f'{head.address}:{host_cluster.PORT}', '0'),
     stdin=subprocess.DEVNULL,
     stdout=subprocess.PIPE,
     stderr=subprocess.PIPE,
-    env=_environment(stranger, known),
+    env=host_cluster.environment(stranger, known),
   )
   output, errors = process.communicate(timeout=_SECONDS)
   assert process.returncode
@@ -260,8 +183,12 @@ def _report_bytes(driver, cluster, report_figure):
 
 def _check_listeners(cluster):
   head, *others = cluster
-  allowed = {*_PORTS.values(), *_WORKER_PORTS}
-  assert _open_ports(head) <= {_PORT, *_HEAD_PORTS, *allowed}
+  allowed = {*host_cluster.PORTS.values(), *host_cluster.WORKER_PORTS}
+  assert _open_ports(head) <= {
+    host_cluster.PORT,
+    *host_cluster.HEAD_PORTS,
+    *allowed,
+  }
   for host in others:
     assert _open_ports(host) <= allowed
 
