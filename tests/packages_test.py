@@ -28,6 +28,8 @@ def _imports(folder):
       elif isinstance(node, ast.ImportFrom):
         assert not node.level, path
         names.add((node.module or '').split('.')[0])
+    # A script may import what is beside it.
+    names -= {neighbour.stem for neighbour in path.parent.glob('*_driver.py')}
   return names - set(sys.stdlib_module_names)
 
 

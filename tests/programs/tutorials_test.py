@@ -17,6 +17,10 @@ _NAMES = (
   '05_into_production',
 )
 _NOTEBOOKS = sorted(_FOLDER.glob('*.ipynb'))
+# The one thing that a tutorial may say of itself.
+_ON_A_BUSY_MACHINE = (
+  'Ray is still starting, which takes a while on a busy machine.\n'
+)
 
 each_notebook = pytest.mark.parametrize(
   'path',
@@ -127,6 +131,8 @@ def test_runs_from_top_to_bottom(path, home, monkeypatch):
     client.execute()
   for cell in _code_cells(notebook):
     for output in cell.outputs:
+      if output.get('text') == _ON_A_BUSY_MACHINE:
+        continue
       assert output.get('name') != 'stderr', f'{cell.source}\n\n{output.text}'
   assert _files() == before
   assert list(work.iterdir()) == []
