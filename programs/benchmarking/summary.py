@@ -46,7 +46,7 @@ def _draw(measured: measurements.Measurements, path: pathlib.Path) -> None:
   for axes, (model, ratios) in zip(columns, panels.items(), strict=True):
     cohorts = measured.cohorts(model)
     _draw_bars(axes, ratios, cohorts)
-    axes.set(title=model, xlabel='time of a round, bare TensorFlow = 1')
+    axes.set(title=model, xlabel='bare TensorFlow = 1')
     axes.legend(title='clients', fontsize='small')
   figures.save(canvas, path)
 
