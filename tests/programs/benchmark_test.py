@@ -32,7 +32,7 @@ def test_measures_and_leaves_no_process(tmp_path, run_program):
 
 def test_devices_that_are_not_there(tmp_path, run_program):
   done = run_program(
-    *('-m', 'programs.benchmark', '--models=mlp', '--cohorts=3'),
+    *('-m', 'programs.benchmark', '--models=mlp', '--cohorts=5'),
     *('--contenders=device', '--repetitions=1', f'--output_dir={tmp_path}'),
     *('--devices=CPU:0,GPU:7', '--clients_in_parallel=1'),
   )
