@@ -79,18 +79,7 @@ def test_blocks_leave_nothing_behind():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-  'algorithm',
-  [
-    'FedAvg',
-    pytest.param(
-      'local_amsgrad',
-      marks=pytest.mark.xfail(
-        reason='some megabytes of each process are left, see docs/runtimes.md'
-      ),
-    ),
-  ],
-)
+@pytest.mark.parametrize('algorithm', ['FedAvg', 'local_amsgrad'])
 def test_sweep_is_level(algorithm, report_figure):
   first, *_, last = _reports(_SWEEP, algorithm, '200')
   report_figure(
@@ -101,4 +90,7 @@ def test_sweep_is_level(algorithm, report_figure):
   assert last['children'] <= first['children']
   assert last['threads'] <= first['threads'] + 2
   assert last['files'] <= first['files']
-  assert last['megabytes'] < 1.1 * first['megabytes']
+  is_level = last['megabytes'] < 1.1 * first['megabytes']
+  if algorithm == 'local_amsgrad' and not is_level:
+    pytest.xfail('some megabytes of each process stay: docs/runtimes.md')
+  assert is_level
