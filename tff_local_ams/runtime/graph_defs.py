@@ -5,7 +5,12 @@ import itertools
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
+from collections.abc import Set
 from typing import Any
+
+from tensorflow.core.framework import function_pb2
+from tensorflow.core.framework import types_pb2
 
 from tff_local_ams import kernels
 
@@ -112,6 +117,10 @@ def compile_kernels(graph_def: Any, device: str | None) -> None:
 
   That is for all `kernels` on a GPU, and on a CPU for those without
   convolutions: XLA's are some 15 times slower there than TensorFlow's.
+
+  A kernel is launched by XLA's operation for that. For calls and functions that
+  are marked with `_XlaMustCompile` instead, TensorFlow 2.14 keeps a copy of the
+  function, and of all that it calls, for each import until the program ends.
   """
   on_cpu = device is None or 'CPU' in device.upper()
   functions = {f.signature.name: f for f in graph_def.library.function}
@@ -119,11 +128,90 @@ def compile_kernels(graph_def: Any, device: str | None) -> None:
   compiled = {
     name for name in functions if kernels.is_kernel(name) and name not in slow
   }
-  for name in compiled:
-    functions[name].attr['_XlaMustCompile'].b = True
-  for node in _all_nodes(graph_def):
-    if node.op in _CALLS and node.attr['f'].func.name in compiled:
-      node.attr['_XlaMustCompile'].b = True
+  # What XLA compiles has no launches in it.
+  inside = _reachable(compiled, functions)
+  launchers: dict[str, Any] = {}
+  for node in graph_def.node:
+    if _is_call(node, compiled):
+      _launch(node, launchers)
+  for name in functions.keys() - inside:
+    launched = {
+      node.name for node in functions[name].node_def if _is_call(node, compiled)
+    }
+    for node in functions[name].node_def:
+      if node.name in launched:
+        _launch(node, launchers)
+      node.input[:] = [_result_of_launch(i, launched) for i in node.input]
+    for output, result in functions[name].ret.items():
+      functions[name].ret[output] = _result_of_launch(result, launched)
+  graph_def.library.function.extend(launchers.values())
+
+
+def _is_call(node: Any, names: Set[str]) -> bool:
+  return node.op in _CALLS and node.attr['f'].func.name in names
+
+
+def _launch(node: Any, launchers: dict[str, Any]) -> None:
+  """Makes the call of a function a launch of its compiled program.
+
+  Args:
+    node: The call.
+    launchers: Functions that call others, with resources as the last of their
+      arguments: such a launch takes. That of this function is added.
+  """
+  call = type(node).FromString(node.SerializeToString())
+  types = list(call.attr['Tin'].list.type)
+  is_resource = [t == types_pb2.DT_RESOURCE for t in types]
+  order = sorted(range(len(types)), key=is_resource.__getitem__)
+  name = f'launch_{call.attr["f"].func.name}'
+  if name not in launchers:
+    launchers[name] = _launcher(name, call, order)
+  node.op = 'XlaLaunch'
+  node.input[: len(order)] = [call.input[i] for i in order]
+  node.attr.clear()
+  node.attr['Tconstants'].list.SetInParent()
+  node.attr['Targs'].list.type.extend(
+    t for t in types if t != types_pb2.DT_RESOURCE
+  )
+  node.attr['Nresources'].i = sum(is_resource)
+  node.attr['Tresults'].CopyFrom(call.attr['Tout'])
+  node.attr['function'].func.name = name
+
+
+def _launcher(name: str, call: Any, order: Sequence[int]) -> Any:
+  """Returns a function that calls another with its arguments reordered."""
+  function = function_pb2.FunctionDef()
+  function.signature.name = name
+  types = call.attr['Tin'].list.type
+  for i in order:
+    function.signature.input_arg.add(name=f'argument_{i}', type=types[i])
+  inner = function.node_def.add(name='call', op=call.op)
+  inner.input.extend(f'argument_{i}' for i in range(len(order)))
+  for key in ('Tin', 'Tout', 'f'):
+    inner.attr[key].CopyFrom(call.attr[key])
+  for i, result_type in enumerate(call.attr['Tout'].list.type):
+    function.signature.output_arg.add(name=f'result_{i}', type=result_type)
+    function.ret[f'result_{i}'] = f'call:output:{i}'
+  return function
+
+
+def _result_of_launch(reference: str, launched: Set[str]) -> str:
+  """Returns a reference in a function to a result, which may have moved."""
+  name, _, index = reference.partition(':output:')
+  if index and name in launched:
+    return f'{name}:results:{index}'
+  return reference
+
+
+def _reachable(names: Set[str], functions: dict[str, Any]) -> Set[str]:
+  """Returns functions, with those that they call, and so on."""
+  found: set[str] = set()
+  new = set(names)
+  while new:
+    found |= new
+    called = {c for name in new for c in _called(functions[name])}
+    new = called & functions.keys() - found
+  return found
 
 
 def _functions_with_convolutions(functions: dict[str, Any]) -> frozenset[str]:

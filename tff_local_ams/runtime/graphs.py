@@ -80,8 +80,10 @@ class GraphFunction:
     self._lock = threading.Lock()
 
   def _import(self, graph_def: Any, proto: Any) -> None:
+    # What is wrapped is kept as long as the function.
+    wrapped = [graph_def]
     imported = tf.compat.v1.wrap_function(
-      lambda: tf.graph_util.import_graph_def(graph_def, name=''), []
+      lambda: tf.graph_util.import_graph_def(wrapped.pop(), name=''), []
     )
     graph = imported.graph
     feeds = _tensor_names(proto.parameter)
@@ -97,9 +99,9 @@ class GraphFunction:
       )
     registered = [
       function.signature.name
-      for wrapped in (imported, self._function, self._initialize)
-      if wrapped is not None
-      for function in wrapped.graph.as_graph_def().library.function
+      for part in (imported, self._function, self._initialize)
+      if part is not None
+      for function in part.graph.as_graph_def().library.function
     ]
     weakref.finalize(self, _remove, registered).atexit = False
 

@@ -1,6 +1,7 @@
 """Graphs as functions: their names, their variables, and what XLA compiles."""
 
 import concurrent.futures
+import ctypes
 import gc
 import itertools
 import time
@@ -302,6 +303,16 @@ _CONVOLUTIONS = {
 }
 
 
+def _launched(graph_def):
+  """Yields the names of the functions that XLA compiles."""
+  functions = {f.signature.name: f for f in graph_def.library.function}
+  nodes = [n for f in functions.values() for n in f.node_def]
+  for node in [*graph_def.node, *nodes]:
+    if node.op == 'XlaLaunch':
+      (call,) = functions[node.attr['function'].func.name].node_def
+      yield call.attr['f'].func.name
+
+
 @pytest.mark.parametrize(
   ('device', 'expected'),
   [
@@ -314,17 +325,7 @@ _CONVOLUTIONS = {
 def test_xla_is_for_kernels_and_on_a_cpu_not_for_convolutions(device, expected):
   graph_def = graph_protos.graph_def(_serialize(_with_kernels))
   graph_defs.compile_kernels(graph_def, device)
-  functions = {
-    f.signature.name
-    for f in graph_def.library.function
-    if f.attr['_XlaMustCompile'].b
-  }
-  called = {
-    node.attr['f'].func.name
-    for node in graph_def.node
-    if node.attr['_XlaMustCompile'].b
-  }
-  assert functions == called
+  called = _launched(graph_def)
   names = {name.split('kernel_')[1].rsplit('_', 1)[0] for name in called}
   assert names == expected
 
@@ -337,6 +338,89 @@ def test_graph_with_kernels_computes_the_same_with_xla():
     graphs.GraphFunction(serialized, 'CPU:0', compile_kernels=True), images
   )
   np.testing.assert_array_equal(compiled, plain)
+
+
+@tff.tensorflow.computation(np.float32)
+def _with_kernels_in_functions(x):
+  variable = tf.Variable(3.0)
+  other = 5 * x
+
+  @kernels.kernel
+  def twice(y):
+    return 2 * y, -y
+
+  @kernels.kernel
+  def captures(y):
+    """Has a variable before another argument, and a kernel in it."""
+    product = variable * y
+    return twice(product)[0] + other, product
+
+  @tf.function
+  def calls(y):
+    doubled, negative = twice(y)
+    return captures(doubled - negative)
+
+  in_a_loop = tf.while_loop(
+    lambda z: z < 100, lambda z: (twice(z)[0],), (1 + x,)
+  )[0]
+  in_data = tf.data.Dataset.range(3).reduce(x, lambda y, _: twice(y)[0])
+  return (*calls(x), *captures(x), in_a_loop, in_data)
+
+
+def test_kernels_in_functions_loops_and_data_sets_are_launched():
+  serialized = _serialize(_with_kernels_in_functions)
+  graph_def = graph_protos.graph_def(serialized)
+  graph_defs.compile_kernels(graph_def, None)
+  launched = [
+    n.split('kernel_')[1].rsplit('_', 1)[0] for n in _launched(graph_def)
+  ]
+  assert sorted(launched) == ['captures'] * 2 + ['twice'] * 3
+  plain = _call(graphs.GraphFunction(serialized), np.float32(2))
+  compiled = _call(
+    graphs.GraphFunction(serialized, compile_kernels=True), np.float32(2)
+  )
+  assert plain == compiled == [46.0, 18.0, 22.0, 6.0, 192.0, 16.0]
+
+
+class _Mallinfo(ctypes.Structure):
+  _fields_ = [
+    (name, ctypes.c_int)
+    for name in 'arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks '
+    'fordblks keepcost'.split()
+  ]
+
+
+def _megabytes_in_use():
+  gc.collect()
+  mallinfo = ctypes.CDLL(None).mallinfo
+  mallinfo.restype = _Mallinfo
+  return mallinfo().uordblks / 2**20
+
+
+@tff.tensorflow.computation(np.float32)
+def _with_a_large_kernel(x):
+  @kernels.kernel
+  def large(y):
+    for _ in range(300):
+      y = y + 1
+    return y
+
+  return tf.data.Dataset.range(2).reduce(x, lambda y, _: large(y))
+
+
+def test_importing_again_takes_no_memory():
+  serialized = _serialize(_with_a_large_kernel)
+
+  def import_and_call():
+    function = graphs.GraphFunction(serialized, compile_kernels=True)
+    assert _call(function, np.float32(1)) == [601.0]
+
+  import_and_call()
+  before = _megabytes_in_use()
+  for _ in range(10):
+    import_and_call()
+  # Eleven, where TensorFlow keeps a copy of the kernel for each import.
+  assert _megabytes_in_use() - before < 1
 
 
 @tff.tensorflow.computation(np.int32)
