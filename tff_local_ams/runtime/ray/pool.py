@@ -20,6 +20,14 @@ _MAX_DEATHS = 4
 # How many actors in a row may fail to start.
 _MAX_FAILED_STARTS = 4
 _SECONDS_TO_MESSAGE = 60
+_NEEDS = (
+  'Each node of a cluster needs this package, with the same versions of what it '
+  'depends on.'
+)
+_NO_MEMORY = (
+  'Ray has ended them, as their machine ran low on memory. Use fewer workers, or '
+  'machines with more.'
+)
 
 
 class ActorPool:
@@ -90,10 +98,8 @@ class ActorPool:
     self._failed_starts += 1
     if self._failed_starts == _MAX_FAILED_STARTS:
       self._failed_starts = 0
-      raise RuntimeError(
-        f'The Ray workers do not start: {reason} Each node of a cluster needs '
-        'this package, with the same versions of what it depends on.'
-      )
+      hint = '' if reason == _NO_MEMORY else f' {_NEEDS}'
+      raise RuntimeError(f'The Ray workers do not start: {reason}{hint}')
 
   @property
   def actors(self) -> list[Any]:
@@ -225,6 +231,8 @@ class _Run:
 
 def _reason(error: Exception) -> str:
   """Returns the telling line of an error of Ray's."""
+  if isinstance(error, cluster.import_ray().exceptions.OutOfMemoryError):
+    return _NO_MEMORY  # In place of a page, which ends with Ray's settings.
   lines = [line.strip() for line in str(error).splitlines() if line.strip()]
   # A traceback of the actor ends with its error.
   return lines[-1] if lines else type(error).__name__

@@ -23,6 +23,10 @@ class RayActorError(RayError):
   """As in `ray.exceptions`: the actor is dead."""
 
 
+class OutOfMemoryError(RayError):
+  """As in `ray.exceptions`: Ray has ended the actor."""
+
+
 class _Reference:
   def __init__(self, value):
     self.value = value
@@ -100,7 +104,10 @@ class FakeRay:
   """
 
   exceptions = types.SimpleNamespace(
-    RayError=RayError, RayTaskError=RayTaskError, RayActorError=RayActorError
+    RayError=RayError,
+    RayTaskError=RayTaskError,
+    RayActorError=RayActorError,
+    OutOfMemoryError=OutOfMemoryError,
   )
 
   def __init__(self):

@@ -180,6 +180,33 @@ def test_actors_that_do_not_start(ray, actors):
   assert _run(actors) == _ALL
 
 
+_NO_MEMORY = (
+  'Ray has ended them, as their machine ran low on memory. Use fewer workers, or '
+  'machines with more.'
+)
+
+
+@pytest.mark.parametrize(
+  ('call', 'message'),
+  [
+    ('on_load', f'The Ray workers do not start: {_NO_MEMORY}'),
+    ('on_run', f'The workers of clients 4 to 5 died: {_NO_MEMORY}'),
+  ],
+)
+def test_actors_that_ray_ends_for_want_of_memory(ray, actors, call, message):
+  page = '1 worker(s) were killed.\n' * 20 + 'To adjust it, set `RAY_...`.'
+
+  def fail(actor, *args):
+    if call == 'on_run' and 5 not in _numbers(args[-1]):
+      return _sum(actor, *args)
+    return fake_ray.OutOfMemoryError(page)
+
+  setattr(ray, call, fail)
+  with pytest.raises(RuntimeError) as raised:
+    _run(actors)
+  assert str(raised.value) == message
+
+
 def test_actors_that_start_at_last(ray, actors):
   failures = []
 
