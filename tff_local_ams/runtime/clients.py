@@ -183,10 +183,12 @@ class RoundClients:
     worker = run.idle.get()
     try:
       args = [*client(), *run.sent[self._devices[worker]]]
+      work = self._work
       try:
-        upload = self._work[worker](args, run.calls)
+        upload = work[worker](args, run.calls)
       except _XLA_ERRORS:
-        if self._work_has_run:
+        # Another client may have found out meanwhile.
+        if self._work_has_run and work is self._work:
           raise
         return self._upload_without_xla(worker, args, run.calls)
       self._work_has_run = True

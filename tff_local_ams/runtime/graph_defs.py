@@ -2,7 +2,6 @@
 
 import hashlib
 import itertools
-from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -43,8 +42,12 @@ def rename(graph_def: Any, suffix: str) -> None:
     if name not in functions:
       return name
     if name not in names:
-      rename_references(functions[name].attr.values())
-      names[name] = _name_by_content(functions[name], rename_node, suffix)
+      function = functions[name]
+      rename_references(function.attr.values())
+      for node in function.node_def:
+        rename_node(node)
+      name_by_content(function, suffix)
+      names[name] = function.signature.name
     return names[name]
 
   def rename_references(attributes: Iterable[Any]) -> None:
@@ -67,20 +70,20 @@ def rename(graph_def: Any, suffix: str) -> None:
 
   for node in graph_def.node:
     rename_node(node)
-  for name, function in functions.items():
-    function.signature.name = new_name(name)
+  for name in functions:
+    new_name(name)
   different = {f.signature.name: f for f in functions.values()}
   del graph_def.library.function[:]
   graph_def.library.function.extend(different.values())
-  for gradient in graph_def.library.gradient:
-    gradient.function_name = new_name(gradient.function_name)
-    gradient.gradient_func = new_name(gradient.gradient_func)
 
 
-def _name_by_content(
-  function: Any, rename_node: Callable[[Any], None], suffix: str
-) -> str:
-  """Changes what a function calls, and returns a name for what it is then."""
+def name_by_content(function: Any, suffix: str) -> None:
+  """Names a function, whose calls have been renamed, by what it does.
+
+  Args:
+    function: The function. Numbers at the end of its name are left out.
+    suffix: That of no other import, for functions with random numbers.
+  """
   name = function.signature.name
   stem = name.rstrip('0123456789')
   # The condition of a loop has arguments that it does not use, and that are
@@ -89,13 +92,12 @@ def _name_by_content(
     if argument.name.startswith(f'{name}___'):
       argument.name = stem + argument.name.removeprefix(name)
   for node in function.node_def:
-    rename_node(node)
     node.ClearField('experimental_debug_info')
   function.signature.name = stem
   content = hashlib.sha256(function.SerializeToString(deterministic=True))
   if any('seed' in node.attr for node in function.node_def):
     content.update(suffix.encode())
-  return stem + content.hexdigest()[:32]
+  function.signature.name = stem + content.hexdigest()[:32]
 
 
 def find_memory(graph_def: Any, is_initialised: bool) -> str | None:

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import tensorflow as tf
 from tensorflow.python.eager import cancellation
@@ -20,6 +21,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.eager import execute
 from tensorflow_federated.proto.v0 import computation_pb2
 
+from tff_local_ams.runtime import function_defs
 from tff_local_ams.runtime import graph_defs
 from tff_local_ams.runtime import reasons
 
@@ -29,6 +31,18 @@ _import_numbers = itertools.count()
 
 class NotImportableError(Exception):
   """A graph cannot become a function here that computes as TFF's runtime."""
+
+
+class _Function(NamedTuple):
+  """A function that TensorFlow knows.
+
+  Attributes:
+    name: Its name.
+    num_results: How many tensors it returns.
+  """
+
+  name: str
+  num_results: int
 
 
 class GraphFunction:
@@ -69,9 +83,12 @@ class GraphFunction:
       )
     if compile_kernels:
       graph_defs.compile_kernels(graph_def, device)
-    graph_defs.rename(graph_def, f'_imported_{number}')
+    suffix = f'_imported_{number}'
     try:
-      self._import(graph_def, proto)
+      graph_defs.rename(graph_def, suffix)
+      self._import(graph_def, proto, suffix)
+    except function_defs.NotAFunctionError as error:
+      raise NotImportableError(str(error)) from error
     except Exception as error:
       # TensorFlow raises many kinds of them.
       reason = reasons.reason(error)
@@ -79,31 +96,26 @@ class GraphFunction:
     self._device = device
     self._lock = threading.Lock()
 
-  def _import(self, graph_def: Any, proto: Any) -> None:
-    # What is wrapped is kept as long as the function.
-    wrapped = [graph_def]
-    imported = tf.compat.v1.wrap_function(
-      lambda: tf.graph_util.import_graph_def(wrapped.pop(), name=''), []
-    )
-    graph = imported.graph
+  def _import(self, graph_def: Any, proto: Any, suffix: str) -> None:
     feeds = _tensor_names(proto.parameter)
     fetches = _tensor_names(proto.result)
-    self._function = imported.prune(
-      [graph.get_tensor_by_name(name) for name in feeds],
-      [graph.get_tensor_by_name(name) for name in fetches],
-    )
+    functions = [function_defs.from_graph(graph_def, feeds, fetches)]
+    if proto.initialize_op:
+      functions.append(
+        function_defs.from_graph(graph_def, [], [], [proto.initialize_op])
+      )
+    for function in functions:
+      function.signature.name = 'graph'
+      graph_defs.name_by_content(function, suffix)
+    registered: list[str] = []
+    weakref.finalize(self, _remove, registered).atexit = False
+    for function in (*graph_def.library.function, *functions):
+      context.context().add_function_def(function)
+      registered.append(function.signature.name)
+    self._function = _Function(functions[0].signature.name, len(fetches))
     self._initialize = None
     if proto.initialize_op:
-      self._initialize = imported.prune(
-        [], graph.get_operation_by_name(proto.initialize_op)
-      )
-    registered = [
-      function.signature.name
-      for part in (imported, self._function, self._initialize)
-      if part is not None
-      for function in part.graph.as_graph_def().library.function
-    ]
-    weakref.finalize(self, _remove, registered).atexit = False
+      self._initialize = _Function(functions[1].signature.name, 0)
 
   @property
   def has_variables(self) -> bool:
@@ -183,22 +195,17 @@ def _remove(registered: Sequence[str]) -> None:
 
 
 def _execute(
-  function: Any,
+  function: _Function,
   args: Sequence[tf.Tensor],
   manager: cancellation.CancellationManager,
 ) -> list[tf.Tensor]:
-  """Calls a concrete function.
-
-  Its own call checks every argument against its name and type in Python, for
-  0.3 ms each, more than a training step of a small model takes; and it can be
-  cancelled only together with the calls of all other threads.
-  """
+  """Calls a function, which another thread can cancel."""
   eager_context = context.context()
   options = eager_context.function_call_options.as_attrs()
   return execute.execute_with_cancellation(
     function.name,
-    num_outputs=len(function.outputs),
-    inputs=[*args, *function.captured_inputs],
+    num_outputs=function.num_results,
+    inputs=list(args),
     attrs=tuple(itertools.chain(*options.items())),
     ctx=eager_context,
     cancellation_manager=manager,

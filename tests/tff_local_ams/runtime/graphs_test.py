@@ -224,13 +224,12 @@ def test_imports_are_forgotten_with_their_functions():
   assert not known() - before
 
 
-def test_functions_used_as_operations_and_as_gradients_are_renamed():
+def test_functions_used_as_operations_are_renamed():
   graph_def = tf.compat.v1.GraphDef()
   for name in 'f', 'g':
     graph_def.library.function.add().signature.name = name
   graph_def.node.add(name='n', op='f')
   graph_def.node.add(name='other', op='Add')
-  graph_def.library.gradient.add(function_name='f', gradient_func='g')
   references = graph_def.node.add(name='case', op='Case').attr['branches']
   for name in 'g', 'unknown':
     references.list.func.add(name=name).attr['inner'].func.name = 'f'
@@ -238,8 +237,6 @@ def test_functions_used_as_operations_and_as_gradients_are_renamed():
   f, g = (f.signature.name for f in graph_def.library.function)
   assert {f, g}.isdisjoint({'f', 'g'})
   assert [node.op for node in graph_def.node] == [f, 'Add', 'Case']
-  (gradient,) = graph_def.library.gradient
-  assert (gradient.function_name, gradient.gradient_func) == (f, g)
   branches = graph_def.node[2].attr['branches'].list.func
   assert [branch.name for branch in branches] == [g, 'unknown']
   assert [b.attr['inner'].func.name for b in branches] == [f, f]

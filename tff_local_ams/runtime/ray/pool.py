@@ -21,12 +21,12 @@ _MAX_DEATHS = 4
 _MAX_FAILED_STARTS = 4
 _SECONDS_TO_MESSAGE = 60
 _NEEDS = (
-  'Each node of a cluster needs this package, with the same versions of what it '
-  'depends on.'
+  'Each node of a cluster needs this package, with the same versions of what '
+  'it depends on.'
 )
 _NO_MEMORY = (
-  'Ray has ended them, as their machine ran low on memory. Use fewer workers, or '
-  'machines with more.'
+  'Ray has ended them, as their machine ran low on memory. Use fewer workers, '
+  'or machines with more.'
 )
 
 

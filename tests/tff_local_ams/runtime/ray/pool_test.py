@@ -181,8 +181,8 @@ def test_actors_that_do_not_start(ray, actors):
 
 
 _NO_MEMORY = (
-  'Ray has ended them, as their machine ran low on memory. Use fewer workers, or '
-  'machines with more.'
+  'Ray has ended them, as their machine ran low on memory. Use fewer workers, '
+  'or machines with more.'
 )
 
 
