@@ -18,7 +18,8 @@ notebook: environment ## Open the tutorials in JupyterLab.
 	  --LabApp.news_url=None $(if $(filter 0,$(shell id -u)),--allow-root)
 
 test: environment lint ## Run the linters and the tests.
-	@$(RUN) -m pytest -m "not slow" -n 3 --dist loadgroup --durations=10
+	@$(RUN) -m pytest -m "not slow" -n 3 --dist loadgroup \
+	  --no-loadscope-reorder --durations=10
 
 test-slow: environment ## Run the tests that take minutes.
 	@$(RUN) -m pytest -m slow

@@ -19,6 +19,13 @@ tf.config.threading.set_intra_op_parallelism_threads(1)
 os.environ['RAY_worker_niceness'] = '0'
 
 
+def pytest_collection_modifyitems(items):
+  # Tests of a module share what one of them has built: one worker takes all.
+  for item in items:
+    if item.get_closest_marker('xdist_group') is None:
+      item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
 def pytest_collection_finish():
   # To build a process makes many objects and little garbage: to look for it in
   # all that has been imported takes a tenth of the time of the tests.

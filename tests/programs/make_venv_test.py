@@ -1,6 +1,7 @@
 """The script that makes `.venv`, on small environments of the tests' own."""
 
 import ensurepip
+import os
 import shutil
 import subprocess
 import sys
@@ -38,9 +39,28 @@ def project(tmp_path, monkeypatch):
 @pytest.fixture
 def complete_project(project, new_venv):
   """Returns a project whose environment is complete."""
-  shutil.copytree(new_venv, project / '.venv', symlinks=True)
+  _copy(new_venv, project / '.venv')
   make_venv._STAMP.write_text(make_venv._fingerprint())
   return project
+
+
+def _copy(environment, path):
+  """Copies an environment; files are links, so they must not be changed."""
+  shutil.copytree(environment, path, symlinks=True, copy_function=os.link)
+
+
+@pytest.fixture
+def copied_venvs(new_venv, monkeypatch):
+  """Lets new environments be copies of one, which take no time."""
+  run = subprocess.run
+
+  def copy_or_run(command, **others):
+    if command[1:3] != ['-m', 'venv']:
+      return run(command, **others)
+    _copy(new_venv, command[3])
+    return subprocess.CompletedProcess(command, 0)
+
+  monkeypatch.setattr(make_venv.subprocess, 'run', copy_or_run)
 
 
 def _main_and_output(capsys):
@@ -63,7 +83,9 @@ def _without_python(venv):
 
 def _truncated_package(venv):
   (site_packages,) = venv.glob('lib/python3.*/site-packages')
-  (site_packages / 'pip' / '__init__.py').write_text('')
+  path = site_packages / 'pip' / '__init__.py'
+  path.unlink()
+  path.write_text('')
 
 
 def _without_packages(venv):
@@ -92,7 +114,9 @@ def _missing_file(venv):
     _truncated_package,
   ],
 )
-def test_broken_environment_is_made_anew(complete_project, capsys, break_fn):
+def test_broken_environment_is_made_anew(
+  complete_project, copied_venvs, capsys, break_fn
+):
   assert _main_and_output(capsys) == ''
   break_fn(complete_project / '.venv')
   assert 'making it anew' in _main_and_output(capsys)
@@ -101,7 +125,7 @@ def test_broken_environment_is_made_anew(complete_project, capsys, break_fn):
   subprocess.run([python, '-m', 'pip', '--version'], check=True)
 
 
-def test_other_versions_make_it_anew(complete_project, capsys):
+def test_other_versions_make_it_anew(complete_project, copied_venvs, capsys):
   with open(complete_project / 'requirements.txt', 'a') as requirements:
     requirements.write('# Something else.\n')
   assert 'making it anew' in _main_and_output(capsys)

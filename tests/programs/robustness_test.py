@@ -12,15 +12,15 @@ def _read(folder):
     return list(csv.DictReader(file))
 
 
-def test_table_has_a_line_for_each_attack(tmp_path, run_program):
+def test_table_has_a_line_for_each_attack(tmp_path, run_module):
   flags = (
-    *(*_PROGRAM, '--dataset=gaussian_mixture', '--train_examples=20'),
+    *('--dataset=gaussian_mixture', '--train_examples=20'),
     *('--local_steps=2', '--batch_size=8', '--rounds=2'),
     *('--clients_per_round=5', '--shares=0.2', '--attacks=nan'),
     *('--algorithms=local_amsgrad_lean,fedavg', '--settings=cap,trimmed'),
     f'--output_dir={tmp_path}',
   )
-  done = run_program(*flags)
+  done = run_module('programs.robustness', *flags)
   assert (done.returncode, done.stderr) == (0, '')
   head, _, line = (tmp_path / 'table.md').read_text().strip().splitlines()
   assert head == (
@@ -49,7 +49,7 @@ def test_table_has_a_line_for_each_attack(tmp_path, run_program):
   assert [list(map(float, column)) for column in rejected] == [[1, 1], [0, 0]]
   assert 'server/held_back' in trimmed.splitlines()[0]
   # The same again trains nothing.
-  done = run_program(*flags)
+  done = run_module('programs.robustness', *flags)
   assert done.returncode == 0
   assert (cells / 'cap' / 'nan_0.2_seed_0' / 'metrics.csv').read_text() == cap
 
