@@ -41,6 +41,9 @@ _NOT_OF_THE_MODEL = frozenset(
     *('test_examples', 'train_examples', 'validation'),
   )
 )
+# The options of private algorithms that change what is said of their noise, not
+# how much there is.
+_OF_THE_ACCOUNT = frozenset(('population', 'delta', 'max_epsilon'))
 
 _Kept = TypeVar('_Kept')
 
@@ -168,7 +171,7 @@ def _fixed(experiment: experiments.Experiment, built: _Built) -> Any:
     experiment.dataset,
     _without(experiment.dataset_options, _NOT_OF_THE_MODEL),
     experiment.algorithm,
-    _without(experiment.algorithm_options, settable),
+    _without(experiment.algorithm_options, {*settable, *_OF_THE_ACCOUNT}),
     experiment.variant,
     # The noise of private ones is made for so many clients, and their units for
     # so many steps.

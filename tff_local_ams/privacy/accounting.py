@@ -1,7 +1,7 @@
 """What noise gives: epsilon for so many rounds, by `dp_accounting`.
 
 Neighbouring populations differ in one client with all its data. The bounds are
-those of Renyi differential privacy, which take milliseconds.
+those of Renyi differential privacy.
 """
 
 import functools
@@ -69,15 +69,24 @@ def epsilon(
     return 0.0
   if not noise_multiplier:
     return math.inf
-  accountant = dp_accounting.rdp.RdpAccountant()
-  accountant.compose(
-    dp_accounting.PoissonSampledDpEvent(
-      clients_per_round / population,
-      dp_accounting.GaussianDpEvent(noise_multiplier),
-    ),
-    rounds,
+  one_round = _one_round(clients_per_round / population, noise_multiplier)
+  # What rounds cost adds up, order by order.
+  spent, _ = dp_accounting.rdp.compute_epsilon(
+    one_round.orders, rounds * one_round.rdp, delta
   )
-  return float(accountant.get_epsilon(delta))
+  return float(spent)
+
+
+@functools.lru_cache(maxsize=64)
+def _one_round(
+  sampling_probability: float, noise_multiplier: float
+) -> dp_accounting.rdp.RdpAccountant:
+  """Returns what has accounted for a round, which takes half a second."""
+  return dp_accounting.rdp.RdpAccountant().compose(
+    dp_accounting.PoissonSampledDpEvent(
+      sampling_probability, dp_accounting.GaussianDpEvent(noise_multiplier)
+    )
+  )
 
 
 def rounds_within(

@@ -141,6 +141,7 @@ def test_private_process_is_for_a_cohort_and_its_steps(built):
   for changes, expected in (
     ({}, 1),
     ({'seed': 1, 'factor': 3.0}, 1),
+    ({'options': {'delta': 0.1, 'population': 9, 'max_epsilon': 2.0}}, 1),
     ({'clients_per_round': 4}, 2),
     ({'clients_per_round': 4, 'local_steps': 3}, 3),
     ({}, 3),
