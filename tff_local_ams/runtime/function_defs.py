@@ -8,6 +8,7 @@ it as it is: their inputs have other names there, and what is fed are arguments.
 import itertools
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -114,10 +115,14 @@ class _Operations:
     """Returns the tensors that a node puts out."""
     if name not in self._outputs:
       node = self.nodes[name]
+      definition = self.definition(node)
+      # Where an attribute is its default, it may have been left out.
+      attributes = {a.name: a.default_value for a in definition.attr}
+      attributes.update(node.attr)
       self._outputs[name] = [
         _Output(f'{name}:{argument.name}:{i}', dtype)
-        for argument in self.definition(node).output_arg
-        for i, dtype in enumerate(_dtypes(argument, node))
+        for argument in definition.output_arg
+        for i, dtype in enumerate(_dtypes(argument, attributes))
       ]
     return self._outputs[name]
 
@@ -145,12 +150,12 @@ class _Operations:
       waiting.extend(node.input)
 
 
-def _dtypes(argument: Any, node: Any) -> list[int]:
+def _dtypes(argument: Any, attributes: Mapping[str, Any]) -> list[int]:
   """Returns the types of the tensors that an output of an operation has."""
   if argument.type_list_attr:
-    return list(node.attr[argument.type_list_attr].list.type)
-  dtype = argument.type or node.attr[argument.type_attr].type
-  number = node.attr[argument.number_attr].i if argument.number_attr else 1
+    return list(attributes[argument.type_list_attr].list.type)
+  dtype = argument.type or attributes[argument.type_attr].type
+  number = attributes[argument.number_attr].i if argument.number_attr else 1
   return list(itertools.repeat(dtype, number))
 
 

@@ -25,7 +25,7 @@ from tff_local_ams.runtime import function_defs
 from tff_local_ams.runtime import graph_defs
 from tff_local_ams.runtime import reasons
 
-# Each import has names of its own in this process, for functions and variables.
+# Each import has names of its own in this process, where it has a state.
 _import_numbers = itertools.count()
 
 

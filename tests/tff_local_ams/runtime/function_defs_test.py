@@ -65,6 +65,12 @@ def test_outputs_by_number_and_by_list():
   ]
 
 
+def test_attributes_may_be_left_out():
+  graph_def = _graph(lambda: tf.shape(_placeholder('x', [None]), name='shape'))
+  del next(n for n in graph_def.node if n.op == 'Shape').attr['out_type']
+  assert _call(graph_def, ['x'], ['shape'], args=[[1.0, 2.0, 3.0]]) == [[3]]
+
+
 def test_inner_tensors_may_be_fed():
   def build():
     _, second = tf.unstack(_placeholder('x', [2]), name='parts')
