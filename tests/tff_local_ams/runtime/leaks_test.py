@@ -88,6 +88,8 @@ def test_sweep_is_level(algorithm, report_figure):
     + ', '.join(f'{first[k]:.0f} and {last[k]:.0f} {k}' for k in first)
   )
   assert last['children'] <= first['children']
-  assert last['threads'] <= first['threads'] + 2
+  # tf.data keeps a thread for each thing that it ever had to do at the same
+  # time, some more on a busy machine. One for each process would be 190 more.
+  assert last['threads'] <= first['threads'] + 10
   assert last['files'] <= first['files']
   assert last['megabytes'] < 1.1 * first['megabytes']
