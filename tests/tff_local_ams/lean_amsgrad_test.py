@@ -135,12 +135,13 @@ _RUNS = {
 }
 
 
-@pytest.mark.parametrize('dtype', _TOLERANCES, ids=lambda d: d.__name__)
+# All runs of a process one after the other: no context keeps six of them.
+@pytest.mark.parametrize('run', _RUNS)
 @pytest.mark.parametrize(
   ('weighting', 'max_growth'),
   [(_UNIFORM, None), (_NUM_EXAMPLES, None), (_UNIFORM, 1.3)],
 )
-@pytest.mark.parametrize('run', _RUNS)
+@pytest.mark.parametrize('dtype', _TOLERANCES, ids=lambda d: d.__name__)
 def test_agrees_with_the_reference(
   dtype, weighting, max_growth, run, report_figure
 ):
