@@ -143,7 +143,8 @@ def _rules() -> list[document.Block]:
       f'{verdicts.SMALL_MARGIN:g} points and large above; well is '
       f'{verdicts.WELL:g} % or more, very poor below {verdicts.VERY_POOR:g} %; '
       f'slow is {verdicts.SLOW:g} times the iterations; stable is to work at '
-      f'{verdicts.STABLE_DECADES} decades; an algorithm has deteriorated '
+      f'{verdicts.STABLE_DECADES} decades; an average over rates is one over '
+      f'{verdicts.DECADES_IN_A_ROW} decades; an algorithm has deteriorated '
       f'{points:g} points below its best.'
     ),
     document.Table(('claim', 'rule'), rows, is_numeric=False),

@@ -28,6 +28,8 @@ VERY_POOR = 50.0
 TWO_POINTS = 1.5
 # How many decades a "stable" algorithm works at.
 STABLE_DECADES = 3
+# How many decades an average over learning rates is of.
+DECADES_IN_A_ROW = 3
 # "Slow": how many times as many iterations to the same accuracy; partly from
 # the other on.
 SLOW = 1.5

@@ -176,6 +176,19 @@ def test_averages_are_over_as_many_decades():
   assert _verdict('SGD on average', mnist=accuracy) is _YES
 
 
+@pytest.mark.parametrize('at_the_edge', [0.772, 0.776])
+def test_averages_hang_on_no_threshold(at_the_edge):
+  # Ten points below the best, where an algorithm counts as deteriorated.
+  adaptive = {1e-4: 0.757, 1e-3: 0.874, 1e-2: at_the_edge}
+  sgd = {1e-3: 0.171, 1e-2: 0.771, 1e-1: 0.932}
+
+  def accuracy(trial):
+    found = sgd if trial.algorithm is trial_grid.SGD else adaptive
+    return found.get(trial.learning_rate, 0.1)
+
+  assert _verdict('SGD on average', mnist=accuracy) is _YES
+
+
 @pytest.mark.parametrize(
   ('rates', 'expected'),
   [
