@@ -1,7 +1,7 @@
 r"""Reproduces sections 4 and 6 of the paper, with a verdict for each claim.
 
 Runs Theorem 4.1's counterexample and the comparisons on the three data sets,
-which takes hours (with --quick about ten minutes), or reports what there is:
+which takes half an hour (with --quick two minutes), or reports what there is:
 
   .venv/bin/python -m programs.reproduce_paper --quick
   .venv/bin/python -m programs.reproduce_paper \
