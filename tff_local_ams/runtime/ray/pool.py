@@ -201,6 +201,7 @@ class _Run:
 
   def _take(self, reference: Any) -> None:
     index, number = self._calls.pop(reference)
+    cluster.check()
     try:
       result = self._ray.get(reference)
     except self._ray.exceptions.RayTaskError:

@@ -64,7 +64,7 @@ class Shards:
     size = clients_per_shard or max(1, math.ceil(len(clients) / _MAX_SHARDS))
     self._ray = cluster.import_ray()
     self._graphs = graphs
-    self._broadcast = self._ray.put(messages.pack_arrays(broadcast))
+    self._broadcast = self._put(messages.pack_arrays(broadcast))
     self._clients = clients
     self._size = size
     self._starts = range(0, len(clients), size)
@@ -84,7 +84,7 @@ class Shards:
     """Puts the data of a shard into Ray's object store, before it is needed."""
     if number not in self._references:
       packed = [self._pack(i) for i in self._indices(number)]
-      self._references[number] = self._ray.put(packed)
+      self._references[number] = self._put(packed)
 
   def start(self, actor: Any, number: int) -> Any:
     """Gives a shard to an actor; returns the reference of its result."""
@@ -129,6 +129,11 @@ class Shards:
     if len(indices) == 1:
       return f'client {indices[0]}'
     return f'clients {indices[0]} to {indices[-1]}'
+
+  def _put(self, value: Any) -> Any:
+    # To pack it has taken a while, in which Ray may have ended.
+    cluster.check()
+    return self._ray.put(value)
 
   def _indices(self, number: int) -> range:
     start = self._starts[number]
