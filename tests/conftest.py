@@ -3,11 +3,9 @@
 # First of all, so that TensorFlow is quiet and TFF's workers die with pytest.
 import tff_local_ams  # noqa: F401, I001
 
-import functools
 import gc
 import os
 import signal
-import typing
 
 import pytest
 import tensorflow as tf
@@ -15,11 +13,6 @@ import tensorflow as tf
 # As in a program that begins with a device context. Otherwise it would depend
 # on which test of a worker comes first.
 tf.config.threading.set_intra_op_parallelism_threads(1)
-
-# TFF asks of many values whether they are of a protocol. Python 3.11 looks up
-# anew each time what the protocol has, in a tenth of the time that it takes to
-# build a process; later ones remember it.
-typing._get_protocol_attrs = functools.cache(typing._get_protocol_attrs)
 
 # Ray gives way to other processes, for so long beside other tests that it runs
 # into its own time limits.

@@ -139,13 +139,11 @@ def _run(process, rounds, dtype, hparams):
   return xs, v_hats
 
 
-@contextlib.contextmanager
 def _runtime_for(dtype, is_variant=False):
-  """Runs float64 on TFF's own runtime, what else there is on the device one."""
-  with contextlib.ExitStack() as stack:
-    if dtype is np.float32 or is_variant:
-      stack.enter_context(tff_local_ams.runtime.device_context())
-    yield
+  """Float64 runs on TFF's own runtime, all else on the device one."""
+  if dtype is np.float64 and not is_variant:
+    return contextlib.nullcontext()
+  return tff_local_ams.runtime.device_context()
 
 
 def _largest_errors(build_fn, reference_fn, problem, dtype):

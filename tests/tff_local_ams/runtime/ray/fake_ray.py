@@ -126,6 +126,9 @@ class FakeRay:
   def is_initialized(self):
     return True
 
+  def shutdown(self):
+    raise AssertionError('Nothing here ends Ray.')
+
   def put(self, value):
     self.stored.append(value)
     return _Reference(value)

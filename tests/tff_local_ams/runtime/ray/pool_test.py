@@ -12,6 +12,7 @@ import tensorflow_federated as tff
 from tests.tff_local_ams.runtime.ray import fake_ray
 from tff_local_ams import runtime
 from tff_local_ams.runtime import stopping
+from tff_local_ams.runtime.ray import cluster
 from tff_local_ams.runtime.ray import messages
 from tff_local_ams.runtime.ray import pool
 from tff_local_ams.runtime.ray import shards
@@ -100,6 +101,31 @@ def test_data_are_stored_while_actors_are_busy(ray, actors):
   assert _run(actors) == _ALL
   # What is broadcast, and a shard for each of the actors, which were loading.
   assert stored[0] == 3
+
+
+def test_ray_that_ends_while_data_are_packed_is_not_called(
+  ray, actors, monkeypatch
+):
+  lost = []
+  monkeypatch.setattr(
+    cluster, '_own', {'find_lost': lambda: lost[0] if lost else None}
+  )
+
+  def client():
+    lost.append('raylet')
+    return [tf.constant(1)]
+
+  round_shards = shards.Shards(
+    shards.StoredGraphs(0, None, [tff.TensorType(np.int32)]),
+    [],
+    [client],
+    clients_per_shard=1,
+  )
+  stored = len(ray.stored)
+  with pytest.raises(runtime.ClusterLostError, match='its raylet is gone'):
+    actors.run(round_shards, None)
+  # A real Ray would have ended the program.
+  assert len(ray.stored) == stored
 
 
 def test_dead_actor_is_replaced_and_its_shard_redone(ray, actors):
